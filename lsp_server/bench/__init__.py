@@ -1,0 +1,1 @@
+"""Measurements behind the `bench` command; each suite is one module."""

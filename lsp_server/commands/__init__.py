@@ -1,0 +1,1 @@
+"""The subcommands of `python -m lsp_server`, one module each."""

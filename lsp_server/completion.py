@@ -1,0 +1,150 @@
+"""What a completion is asked with and what comes back; free of LSP types and of heavy imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from lsp_server.cancellation import CancelToken
+
+
+class Reason(StrEnum):
+    """Why an answer carries no item. "Nothing happened" is never the whole story."""
+
+    EXCLUDED = "excluded"
+    SECRET = "secret"
+    TOO_LARGE = "too-large"
+    BINARY = "binary"
+    NOT_OPEN = "not-open"
+    MODEL_LOADING = "model-loading"
+    MODEL_MISSING = "model-missing"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+    STALE = "stale"
+    DEADLINE = "deadline"
+    MID_WORD = "mid-word"
+    EMPTY = "empty"
+    DUPLICATE_SUFFIX = "duplicate-suffix"
+    REPETITION = "repetition"
+    SELECTED_MISMATCH = "selected-mismatch"
+    ENGINE_ERROR = "engine-error"
+
+
+class Mode(StrEnum):
+    """How much to complete: the rest of the line, a block, or what the place suggests."""
+
+    LINE = "line"
+    BLOCK = "block"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An open document as it was when a request arrived. Offsets count code points."""
+
+    uri: str
+    version: int
+    language_id: str
+    text: str
+
+    def split(self, offset: int) -> tuple[str, str]:
+        """Text before and after the cursor."""
+        return self.text[:offset], self.text[offset:]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The entry chosen in the editor's suggest widget; an item must start with its text."""
+
+    start: int
+    end: int
+    """Offsets of what the entry replaces."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    snapshot: Snapshot
+    offset: int
+    """The cursor, in code points from the start of the text."""
+    invoked: bool = False
+    """True when the user asked by key or command, False while typing."""
+    mode: Mode = Mode.AUTO
+    max_tokens: int = 64
+    sources: tuple[str, ...] = ("lookup",)
+    strict: bool = False
+    temperature: float = 0.0
+    seed: int = 0
+    deadline_ms: float | None = None
+    """Decoding stops here and what is whole is kept; None: no limit."""
+    selected: Selected | None = None
+    tab_size: int | None = None
+    insert_spaces: bool | None = None
+
+
+@dataclass(slots=True)
+class CompletionStats:
+    tokens: int = 0
+    passes: int = 0
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    ms: dict[str, float] = field(
+        default_factory=lambda: {"load": 0.0, "prefill": 0.0, "decode": 0.0, "total": 0.0}
+    )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tokens": self.tokens,
+            "passes": self.passes,
+            "tokens_per_pass": round(self.tokens / self.passes, 3) if self.passes else 0.0,
+            "sources": self.sources,
+            "prompt_tokens": self.prompt_tokens,
+            "reused_tokens": self.reused_tokens,
+            "ms": {name: round(value, 3) for name, value in self.ms.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionResult:
+    text: str
+    """What to insert, `\\n` line ends only, no trailing line end; empty when there is a reason."""
+    start: int
+    end: int
+    """Offsets of the text to replace; start == end == cursor unless the text repeats its suffix."""
+    reason: Reason | None
+    stats: CompletionStats
+    token_ids: tuple[int, ...] | None = None
+    message: str | None = None
+    """A sentence for the user where the reason has a remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A bit of generated text as it arrives; `token_id` is absent for a script."""
+
+    text: str
+    token_id: int | None = None
+
+
+class Generation(Protocol):
+    """Raw model text, piece by piece. Closing the iterator stops the work."""
+
+    @property
+    def stats(self) -> CompletionStats: ...
+
+    def __iter__(self) -> Iterator[Piece]: ...
+
+
+class Backend(Protocol):
+    """What stands behind the completer: the engine, or a script in its place."""
+
+    def generate(self, request: CompletionRequest, cancel: CancelToken) -> Generation: ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Model, provider, threads: for `doctor`, the status and the log."""
+        ...
+
+    def close(self) -> None: ...

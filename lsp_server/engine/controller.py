@@ -1,0 +1,156 @@
+"""How many drafted tokens to verify: what this machine's passes cost against what drafts are worth.
+
+Expected tokens of a pass with g drafted ones are 1 + a1 + a1*a2 + ... (for a constant acceptance a
+the closed form (1 - a^(g+1)) / (1 - a), Leviathan et al. 2023); g is chosen to maximise expected
+tokens per millisecond, and 0 is a legal answer.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_server.engine.types import Draft
+
+if TYPE_CHECKING:
+    from lsp_server.engine.types import Slot
+
+_log = logging.getLogger(__name__)
+
+MAX_DRAFT = 8
+_WIDTHS = (1, 2, 3, 4, 5, 6, 9, 16)
+_MEASURE_CONTEXT = 192
+_MEASURE_ROUNDS = 5
+_MARGIN = 1.03
+"""A draft must promise this much over a plain pass: estimates and clocks are noisy."""
+_DECAY = 0.98
+_PRIOR_WEIGHT = 4.0
+_PRIORS = {0: 0.3, 1: 0.45, 2: 0.65, 3: 0.8, 4: 0.85}
+"""First guess of acceptance by strength class, until drafts have been seen to come true or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostCurve:
+    """V(M): milliseconds of one target pass of M tokens, increasing in M."""
+
+    widths: tuple[int, ...]
+    ms: tuple[float, ...]
+
+    def cost(self, width: int) -> float:
+        """Linear between the measured widths, and on from the last two beyond them."""
+        if len(self.widths) == 1:
+            return self.ms[0]
+        upper = min(max(bisect.bisect_left(self.widths, width), 1), len(self.widths) - 1)
+        w0, w1 = self.widths[upper - 1], self.widths[upper]
+        m0, m1 = self.ms[upper - 1], self.ms[upper]
+        return m0 + (m1 - m0) * (width - w0) / (w1 - w0)
+
+    def strict(self) -> CostCurve:
+        """The curve where a single token runs as a pass of two."""
+        return CostCurve(self.widths, (self.cost(2), *self.ms[1:]))
+
+
+class Controller:
+    """Learns each source's acceptance by strength and position, also from drafts not verified."""
+
+    def __init__(self, curve: CostCurve) -> None:
+        self.curve = curve
+        self._strict_curve = curve.strict()
+        self._seen: dict[tuple[str, int, int], tuple[float, float]] = {}
+        """(source, strength class, position) -> decayed (came true, seen)"""
+
+    def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> int:
+        """How many tokens of `draft` to verify behind `num_fresh` tokens that must run anyway."""
+        curve = self._strict_curve if strict else self.curve
+        best_length, best_rate = 0, _MARGIN / curve.cost(num_fresh)
+        expected = reached = 1.0
+        for length in range(1, len(draft.token_ids) + 1):
+            reached *= self.acceptance(draft.source, draft.strength, length - 1)
+            expected += reached
+            rate = expected / curve.cost(num_fresh + length)
+            if rate > best_rate:
+                best_length, best_rate = length, rate
+        return best_length
+
+    def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
+        """Compare a draft with what the target emitted, whether or not it was verified.
+
+        Not to be called for rounds cut short by the end of text, a limit or a cancellation.
+        """
+        for position, (drafted, token) in enumerate(zip(draft.token_ids, emitted, strict=False)):
+            key = (draft.source, _strength_class(draft.strength), position)
+            true, seen = self._seen.get(key, (0.0, 0.0))
+            hit = drafted == token
+            self._seen[key] = (true * _DECAY + hit, seen * _DECAY + 1.0)
+            if not hit:
+                return
+
+    def acceptance(self, source: str, strength: int, position: int) -> float:
+        """P(token at `position` is accepted | those before it were)."""
+        kind = _strength_class(strength)
+        true, seen = self._seen.get((source, kind, position), (0.0, 0.0))
+        return (true + _PRIORS[kind] * _PRIOR_WEIGHT) / (seen + _PRIOR_WEIGHT)
+
+
+def measure(slot: Slot, clock: Callable[[], float] = time.perf_counter) -> CostCurve:
+    """Measure V(M) on an empty slot: the best of a few interleaved rounds, made increasing.
+
+    Takes about 50 passes. The slot is empty afterwards.
+    """
+    slot.truncate(0)
+    num_context = min(_MEASURE_CONTEXT, slot.spec.context_length - max(_WIDTHS) - 1)
+    tokens = [i % slot.spec.vocab_size for i in range(num_context)]
+    slot.forward(tokens, [num_context - 1])
+    slot.commit(num_context)
+    best = dict.fromkeys(_WIDTHS, float("inf"))
+    for _ in range(_MEASURE_ROUNDS):
+        for width in _WIDTHS:
+            start = clock()
+            slot.forward(tokens[:width], range(width))
+            best[width] = min(best[width], (clock() - start) * 1000)
+    slot.truncate(0)
+    highest = 0.0
+    rising = []
+    for width in _WIDTHS:
+        highest = max(highest, best[width])
+        rising.append(round(highest, 4))
+    return CostCurve(_WIDTHS, tuple(rising))
+
+
+def cost_curve(slot: Slot, folder: Path) -> CostCurve:
+    """The kept curve of this model, provider, thread count and library, else a new measurement.
+
+    A curve that cannot be kept is measured again at the next load, which the log says.
+    """
+    path = folder / (hashlib.sha256(slot.spec.identity.encode()).hexdigest()[:16] + ".json")
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        curve = CostCurve(tuple(map(int, raw["widths"])), tuple(map(float, raw["ms"])))
+        if raw["identity"] == slot.spec.identity and curve.widths == _WIDTHS:
+            return curve
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _log.warning("The cost curve in %s is unusable (%s); measuring again.", path, error)
+    curve = measure(slot)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = {"identity": slot.spec.identity, "widths": curve.widths, "ms": curve.ms}
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(text), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        _log.warning("The cost curve cannot be kept in %s (%s).", folder, error)
+    return curve
+
+
+def _strength_class(strength: int) -> int:
+    """0..4 for match lengths 0-2, 3, 4-7, 8-15, 16 and more."""
+    return bisect.bisect_right((2, 3, 7, 15), strength - 1) if strength > 2 else 0

@@ -1,0 +1,1 @@
+"""Draft sources: each proposes tokens that the target may accept."""

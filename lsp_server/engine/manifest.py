@@ -1,0 +1,140 @@
+"""`manifest.json` of a model folder: the one definition that builder, fetcher and server share.
+
+Reading is strict: a folder that is not exactly what its manifest says is refused with the remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsp_server.errors import ModelFilesError, ModelMissingError, TokenizerMismatchError
+
+MANIFEST_NAME = "manifest.json"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    schema_version: int
+    builder_version: int
+    name: str
+    family: str
+    """Architecture, such as `llama`."""
+    forms: dict[str, str]
+    """Graph form -> file, such as {"chain": "chain.onnx", "tree": "tree.onnx"}."""
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    hidden_size: int
+    vocab_size: int
+    context_length: int
+    weight_format: str
+    """`int8`, `int4` or `fp32`."""
+    tokenizer_sha256: str
+    bos_id: int | None
+    eos_ids: tuple[int, ...]
+    fim_ids: dict[str, int]
+    """Fill-in-the-middle markers by role (prefix, suffix, middle, ...); empty: prefix only."""
+    files: dict[str, FileEntry]
+    source: dict[str, str]
+    """What it was built from: kind, file name, sha256."""
+    licence: str
+    made_by: str
+    """The command and library versions that made it."""
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Parse `folder/manifest.json`.
+
+        Raises ModelMissingError when there is none, ModelFilesError when it cannot be used.
+        """
+        path = folder / MANIFEST_NAME
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ModelMissingError(
+                f"No model in {folder}: {MANIFEST_NAME} is absent; build one with"
+                " `tabahead models fetch smollm2-135m`."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ModelFilesError(
+                f"{path} cannot be read ({error}); fetch the model again."
+            ) from error
+        return cls._from_raw(raw, path)
+
+    @classmethod
+    def _from_raw(cls, raw: object, path: Path) -> Manifest:
+        if not isinstance(raw, dict):
+            raise ModelFilesError(f"{path} is not a JSON object; fetch the model again.")
+        version = raw.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise ModelFilesError(
+                f"{path} has schema version {version!r}, this tabahead reads {SCHEMA_VERSION};"
+                " fetch the model again."
+            )
+        try:
+            values = {f.name: raw[f.name] for f in dataclasses.fields(cls)}
+            values["eos_ids"] = tuple(values["eos_ids"])
+            values["files"] = {k: FileEntry(**v) for k, v in values["files"].items()}
+            return cls(**values)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ModelFilesError(
+                f"{path} is incomplete ({error}); fetch the model again."
+            ) from error
+
+    def check_sizes(self, folder: Path) -> None:
+        """The quick check at every load: each file is there and has its full size."""
+        for name, entry in self.files.items():
+            path = folder / name
+            try:
+                size = path.stat().st_size
+            except OSError as error:
+                raise ModelFilesError(
+                    f"{path} is missing; run `tabahead models fetch {self.name}`."
+                ) from error
+            if size != entry.size:
+                raise ModelFilesError(
+                    f"{path} has {size} bytes instead of {entry.size} (truncated download or"
+                    f" build?); run `tabahead models fetch {self.name}`."
+                )
+
+    def check_tokenizer(self, folder: Path) -> None:
+        """The tokenizer beside the weights is the one they were built with."""
+        found = sha256_of(folder / "tokenizer.json")
+        if found != self.tokenizer_sha256:
+            raise TokenizerMismatchError(
+                f"{folder / 'tokenizer.json'} is not the tokenizer of this model (SHA-256"
+                f" {found[:12]}..., expected {self.tokenizer_sha256[:12]}...); run"
+                f" `tabahead models fetch {self.name}`."
+            )
+
+    def check_hashes(self, folder: Path) -> None:
+        """The thorough check of `models verify` and `doctor`: every byte."""
+        self.check_sizes(folder)
+        for name, entry in self.files.items():
+            found = sha256_of(folder / name)
+            if found != entry.sha256:
+                raise ModelFilesError(
+                    f"{folder / name} is corrupt (SHA-256 {found[:12]}..., expected"
+                    f" {entry.sha256[:12]}...); run `tabahead models fetch {self.name}`."
+                )
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,144 @@
+"""What the parts of the engine exchange: token ids, logits, drafts and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from lsp_server.cancellation import CancelToken
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Logits = NDArray[np.float32]
+    Probs = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What the decoding loop must know of a target model."""
+
+    name: str
+    vocab_size: int
+    context_length: int
+    """Tokens that the KV buffer of one slot holds."""
+    eos_ids: frozenset[int]
+    identity: str
+    """Weights, graph form, provider, threads and library version: the key of measured costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeParams:
+    max_new_tokens: int = 64
+    temperature: float = 0.0
+    """0 means greedy: the arg max, ties to the lowest id."""
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    seed: int = 0
+    strict: bool = False
+    """Rows bit-identical at every width, so greedy output cannot depend on speculation."""
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature < 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Tokens proposed to follow the committed ones; empty when the source has nothing."""
+
+    token_ids: tuple[int, ...]
+    source: str
+    draft_probs: Probs | None = None
+    """[num_tokens, vocab] distributions the tokens were drawn from; None: one-hot."""
+    strength: int = 0
+    """How good the source thinks it is (match length); the controller learns each apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass of the target: 1 + accepted tokens, cut at the end of text."""
+
+    token_ids: tuple[int, ...]
+    source: str | None
+    """The draft's source; None for a plain step."""
+    num_proposed: int
+    num_accepted: int
+    finish: str | None = None
+    """`eos` or `length` on the last step, else None."""
+
+
+@dataclass(slots=True)
+class DecodeStats:
+    """Filled while a generation runs; read when it has stopped."""
+
+    num_tokens: int = 0
+    num_passes: int = 0
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)
+    """source -> {proposed, accepted}"""
+    num_drafter_failures: int = 0
+
+
+class Slot(Protocol):
+    """The KV cache of one document; the committed length is the only truth."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def token_ids(self) -> Sequence[int]:
+        """The committed tokens, oldest first; their KV rows are valid."""
+        ...
+
+    def forward(
+        self,
+        token_ids: Sequence[int],
+        logit_rows: Sequence[int],
+        *,
+        strict: bool = False,
+        cancel: CancelToken | None = None,
+    ) -> Logits:
+        """Write KV rows n..n+T-1 without committing them; logits float32 [len(logit_rows), vocab].
+
+        `logit_rows` index into `token_ids`. Raises Cancelled from within a running pass.
+        """
+        ...
+
+    def commit(self, num_tokens: int) -> None:
+        """Make the first `num_tokens` of the last forward permanent."""
+        ...
+
+    def truncate(self, num_tokens: int) -> None:
+        """Forget all but the first `num_tokens` committed tokens."""
+        ...
+
+
+class Model(Protocol):
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    def slot(self, key: str) -> Slot:
+        """The slot kept for `key`; the least recently used one is emptied when memory is short."""
+        ...
+
+
+class Drafter(Protocol):
+    """A source of drafts. It may be wrong, never harmful: what it proposes is verified."""
+
+    @property
+    def name(self) -> str: ...
+
+    def propose(self, token_ids: Sequence[int], limit: int) -> Draft:
+        """At most `limit` tokens that may follow `token_ids` (prompt and output so far)."""
+        ...
