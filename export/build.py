@@ -1,4 +1,4 @@
-"""Checkpoint -> model folder: reads, quantises, writes, hashes, renames. No torch, no onnxruntime."""
+"""Checkpoint -> model folder: read, quantise, write, hash, rename. No torch, no onnxruntime."""
 
 from __future__ import annotations
 
@@ -62,10 +62,12 @@ def build(
         )
     weight_format = cast(WeightFormat, weights)
     report = progress or _silent
+    report("checkpoint", 0, 1)
     checkpoint = GgufSource(source)
     config = checkpoint.config(context_length)
     vocabulary = checkpoint.tokenizer_data()
     tokenizer_json = build_tokenizer(vocabulary).to_str()
+    report("checkpoint", 1, 1)
     with _new_folder(out) as folder:
         _write_synced(folder / TOKENIZER_NAME, tokenizer_json.encode())
         _write_graphs(checkpoint, config, weight_format, folder, report)
@@ -205,7 +207,7 @@ def _version(distribution: str) -> str:
 
 @contextmanager
 def _new_folder(out: Path) -> Iterator[Path]:
-    """A temporary sibling of `out` that becomes `out` if the block succeeds and is removed if not."""
+    """A temporary sibling of `out`: becomes `out` if the block succeeds, is removed if not."""
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise StorageError(f"{out} exists already; remove it or choose another folder.")

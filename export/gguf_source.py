@@ -1,7 +1,7 @@
 """A GGUF checkpoint as a configuration, float32 matrices and tokenizer data.
 
-Knows llama.cpp's conventions (metadata keys, tensor names, the permuted Q and K rows) and nothing of
-ONNX. A file that holds anything this module does not know is refused by name, never guessed at.
+Knows llama.cpp's conventions (metadata keys, tensor names, the permuted Q and K rows) and nothing
+of ONNX. A file that holds anything this module does not know is refused by name, never guessed at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ONNX graphs of a Llama-shaped decoder over tensors that lie in `weights.data`.
 
-`chain` is for text that continues in one line; `tree` takes positions and an attention bias as well,
-so that several continuations are verified in one pass. Both keep past and present keys and values in
+`chain` is for text that continues in one line; `tree` takes positions and an attention bias too, so
+that several continuations are verified in one pass. Both keep past and present keys and values in
 one shared buffer (`GroupQueryAttention`): a smaller length is a rollback.
 """
 
@@ -55,7 +55,7 @@ class _GraphBuilder:
         for layer in range(config.num_layers):
             hidden, delta = self._layer(layer, hidden, delta)
         normed, _ = self._norm("output_norm", hidden, delta)
-        rows = self._node("Gather", [normed, self._inputs["logit_rows"]], "logit_rows_hidden", axis=1)
+        rows = self._node("Gather", [normed, self._inputs["logit_rows"]], "rows", axis=1)
         logits = self._head(rows)
         logits.name = "logits"
         self._describe(logits, ir.DataType.FLOAT, [1, "num_rows", config.vocab_size])
@@ -78,10 +78,13 @@ class _GraphBuilder:
         if self._form == "tree":
             self._input("position_ids", ir.DataType.INT64, [1, "num_tokens"])
             self._input("attention_bias", ir.DataType.FLOAT, [1, 1, "num_tokens", "total"])
-        cache = [1, config.num_kv_heads, "capacity", config.head_size]
         for layer in range(config.num_layers):
             for kind in ("key", "value"):
-                self._input(f"past_key_values.{layer}.{kind}", ir.DataType.FLOAT, cache)
+                name = f"past_key_values.{layer}.{kind}"
+                self._input(name, ir.DataType.FLOAT, self._cache_shape())
+
+    def _cache_shape(self) -> list[int | str]:
+        return [1, self._config.num_kv_heads, "capacity", self._config.head_size]
 
     def _embedding(self) -> ir.Value:
         ids = self._inputs["input_ids"]
@@ -101,7 +104,7 @@ class _GraphBuilder:
     def _layer(
         self, layer: int, hidden: ir.Value, delta: ir.Value | None
     ) -> tuple[ir.Value, ir.Value]:
-        """One block on `hidden` + `delta`; the last sum is left to the next norm, which fuses it."""
+        """One block on `hidden` + `delta`; its last sum is left to the next norm."""
         prefix = f"blk.{layer}"
         normed, hidden = self._norm(f"{prefix}.attn_norm", hidden, delta)
         attended = self._attention(layer, self._linear(f"{prefix}.attn_qkv", normed))
@@ -141,11 +144,10 @@ class _GraphBuilder:
 
     def _attention(self, layer: int, qkv: ir.Value) -> ir.Value:
         config = self._config
-        cache = [1, config.num_kv_heads, "capacity", config.head_size]
         outputs = [ir.Value(name=f"blk.{layer}.attended")]
         for kind in ("key", "value"):
             present = ir.Value(name=f"present.{layer}.{kind}")
-            self._describe(present, ir.DataType.FLOAT, cache)
+            self._describe(present, ir.DataType.FLOAT, self._cache_shape())
             outputs.append(present)
         self._outputs += outputs[1:]
         inputs = [

@@ -23,7 +23,7 @@ CONTEXT_LENGTH = 512
 _SAMPLE = (
     "def total(values):\n    result = 0\n    for value in values:\n        result += value\n"
     "    return result\n\n\nclass Point:\n    def __init__(self, x, y):\n        self.x = x\n"
-    "        self.y = y\n\n    def length(self):\n        return (self.x ** 2 + self.y ** 2) ** 0.5\n"
+    "        self.y = y\n\n    def size(self):\n        return (self.x ** 2 + self.y ** 2) ** 0.5\n"
 )
 
 
@@ -87,9 +87,7 @@ def tiny_vocabulary(size: int) -> tuple[list[str], list[str]]:
     return tokens, [" ".join(merge) for merge in learned["merges"]]
 
 
-def _add_tokenizer(
-    writer: gguf.GGUFWriter, tokens: list[str], merges: list[str], pre: str
-) -> None:
+def _add_tokenizer(writer: gguf.GGUFWriter, tokens: list[str], merges: list[str], pre: str) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
