@@ -1,0 +1,75 @@
+"""Which documents are neither completed nor used as context, and why."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from urllib.parse import unquote, urlsplit
+
+from lsp_server.completion import Reason, Snapshot
+from lsp_server.settings import Settings
+
+SECRET_NAMES = (
+    *(".env*", "*.env", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".git-credentials", "*.credentials"),
+    *("credentials*", "*credentials*.json", "secrets.json", "secrets.toml", "secrets.y*ml"),
+    *(".dockercfg", "*.tfvars", "*.tfstate", "kubeconfig", "vault.y*ml"),
+)
+"""Names, in lower case, of files that exist to hold keys and passwords."""
+
+SECRET_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store")
+
+_BINARY_PROBE = 8192
+_MAX_BYTES_PER_CHARACTER = 4
+
+
+def refuse_document(snapshot: Snapshot, settings: Settings) -> Reason | None:
+    """Why this document gets no completion at all; None where it may."""
+    return (
+        excluded(snapshot.uri, settings)
+        or (Reason.EXCLUDED if snapshot.language_id in settings.languages_off else None)
+        or (Reason.TOO_LARGE if is_too_large(snapshot.text, settings.max_file_bytes) else None)
+        or (Reason.BINARY if is_binary(snapshot.text) else None)
+    )
+
+
+def excluded(uri: str, settings: Settings) -> Reason | None:
+    """Judge a URI or path by its name alone: secrets, then the globs of the settings."""
+    path = path_of(uri)
+    *folders, name = path.lower().split("/")
+    if any(fnmatchcase(name, pattern) for pattern in SECRET_NAMES):
+        return Reason.SECRET
+    if any(folder in SECRET_FOLDERS for folder in folders):
+        return Reason.SECRET
+    if any(matches(path, pattern) for pattern in settings.exclude):
+        return Reason.EXCLUDED
+    return None
+
+
+def path_of(uri: str) -> str:
+    """The path of a URI with forward slashes; a plain path stays what it is."""
+    path = unquote(urlsplit(uri).path) if "://" in uri or uri.startswith("untitled:") else uri
+    return path.replace("\\", "/")
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Globs as users write them: `*.md` for any name, `docs/` for a folder, `a/**/b.py`."""
+    pattern = pattern.replace("\\", "/").removeprefix("./").removeprefix("**/")
+    if pattern.endswith("/"):
+        pattern += "*"
+    wanted = {pattern, pattern.replace("/**/", "/")}
+    return any(
+        fnmatchcase(path, glob) or fnmatchcase(path, f"*/{glob.lstrip('/')}") for glob in wanted
+    )
+
+
+def is_too_large(text: str, max_bytes: int) -> bool:
+    """Compare the size in UTF-8, encoding only where the number of characters cannot tell."""
+    if len(text) * _MAX_BYTES_PER_CHARACTER <= max_bytes:
+        return False
+    return len(text) > max_bytes or len(text.encode("utf-8", "surrogatepass")) > max_bytes
+
+
+def is_binary(text: str) -> bool:
+    """A NUL near the beginning: no text file has one."""
+    return "\0" in text[:_BINARY_PROBE]

@@ -1,0 +1,57 @@
+"""Raw model text -> the edit that is shown, as a list of small pure steps.
+
+Every step takes `(edit, place)` and gives the edit on, or `Dropped` with the reason code. No step
+knows a model, a document or an editor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lsp_server.completion import Reason
+from lsp_server.place import Place
+from lsp_server.postprocess.blanks import cut_trailing_space, join_blanks, skip_leading_breaks
+from lsp_server.postprocess.markers import cut_markers, unify_line_ends
+from lsp_server.postprocess.repetition import cut_repeated_lines, drop_echo, drop_endless
+from lsp_server.postprocess.suffix import cover_rest, cut_next_lines
+from lsp_server.postprocess.types import Dropped, Edit
+
+Step = Callable[[Edit, Place], Edit | Dropped]
+
+
+def drop_empty(edit: Edit, place: Place) -> Edit | Dropped:
+    return edit if edit.text.strip() else Dropped(Reason.EMPTY)
+
+
+STEPS: tuple[Step, ...] = (
+    # What no document may ever get.
+    cut_markers,
+    unify_line_ends,
+    # The seam with the text before the cursor.
+    skip_leading_breaks,
+    join_blanks,
+    # The seam with the text after it: whole lines first, then the rest of the cursor's line, which
+    # must see the end of the text as it will be.
+    cut_next_lines,
+    cut_trailing_space,
+    drop_empty,
+    cover_rest,
+    # Text that says nothing new.
+    cut_repeated_lines,
+    drop_echo,
+    drop_endless,
+)
+
+
+def postprocess(raw: str, place: Place) -> Edit | Dropped:
+    """Run all steps in order; the first that drops the text ends it."""
+    edit = Edit(raw)
+    for step in STEPS:
+        outcome = step(edit, place)
+        if isinstance(outcome, Dropped):
+            return outcome
+        edit = outcome
+    return edit
+
+
+__all__ = ["STEPS", "Dropped", "Edit", "postprocess"]

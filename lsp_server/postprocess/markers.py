@@ -1,0 +1,58 @@
+"""Control markers of models, and line ends: cut before anything else looks at the text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from lsp_server.place import Place, normalise_line_ends
+from lsp_server.postprocess.types import Edit
+
+_MARKER = re.compile(
+    r"<\|[\w/.:-]+\|>"  # <|endoftext|>, <|fim_middle|>, <|im_end|>, <|user_cursor_is_here|>
+    r"|<\uff5c[^<>\uff5c\n]{1,40}\uff5c>"  # DeepSeek's, with full-width bars
+    r"|<(?:fim_prefix|fim_middle|fim_suffix|fim_pad|file_sep|repo_name|filename|gh_stars"
+    r"|endoftext|end_of_turn|start_of_turn)>"
+    r"|<(?:PRE|SUF|MID|EOT|EOS)>"
+    r"|\[(?:PREFIX|SUFFIX|MIDDLE)\]"
+)
+_WHOLE = (
+    *(f"<|{name}|>" for name in ("endoftext", "end_of_text", "eot_id", "im_start", "im_end")),
+    *(f"<|fim_{role}|>" for role in ("prefix", "middle", "suffix")),
+    *(f"<fim_{role}>" for role in ("prefix", "middle", "suffix")),
+    *("<file_sep>", "<repo_name>"),
+)
+_STRIKE_END = "</s>"
+_MIN_PARTIAL = 4
+
+
+def marker_start(text: str, place: Place) -> int | None:
+    """Where the first control marker begins; None where there is none."""
+    found = _MARKER.search(text)
+    starts = [found.start()] if found else []
+    if not place.has_strike_tag and _STRIKE_END in text:
+        starts.append(text.index(_STRIKE_END))
+    return min(starts, default=None)
+
+
+def _partial_marker_start(text: str) -> int | None:
+    """Where a known marker begins that the end of the text has cut off."""
+    start = text.rfind("<")
+    tail = text[start:] if start >= 0 else ""
+    if len(tail) >= _MIN_PARTIAL and any(marker.startswith(tail) for marker in _WHOLE):
+        return start
+    return None
+
+
+def cut_markers(edit: Edit, place: Place) -> Edit:
+    """Cut at the first special token that leaked as text, whole or cut off by the end."""
+    text = edit.text
+    start = marker_start(text, place)
+    text = text if start is None else text[:start]
+    start = _partial_marker_start(text)
+    return replace(edit, text=text if start is None else text[:start])
+
+
+def unify_line_ends(edit: Edit, place: Place) -> Edit:
+    """`\\n` only: Neovim would show a carriage return as `^M`."""
+    return replace(edit, text=normalise_line_ends(edit.text))

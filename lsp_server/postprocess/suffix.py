@@ -1,0 +1,100 @@
+"""The seam with the text after the cursor: nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lsp_server.completion import Reason
+from lsp_server.place import Place, imbalance, repeats_next_line
+from lsp_server.postprocess.types import Dropped, Edit
+
+_MAX_REST = 400
+"""Longer rests (minified files) are compared by their beginning only."""
+_LOOSE = frozenset("()[]{}\"'`;,: \t")
+"""What the text may re-emit with other text between."""
+_PARTNERED = frozenset("()[]{}\"'`")
+
+
+def cut_next_lines(edit: Edit, place: Place) -> Edit | Dropped:
+    """Cut where the text runs into the line that already follows the cursor."""
+    start = 0
+    for index, line in enumerate(edit.text.split("\n")):
+        is_whole = index > 0
+        kept = place.line_before[: len(place.line_before) - edit.num_left]
+        candidate = line if is_whole else kept + line
+        if line.strip() and repeats_next_line(candidate, edit.text[:start], place.next_line):
+            text = edit.text[: max(0, start - 1)]
+            return replace(edit, text=text) if text.strip() else Dropped(Reason.DUPLICATE_SUFFIX)
+        start += len(line) + 1
+    return edit
+
+
+def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
+    """Align the text with the rest of the cursor's line.
+
+    What the text repeats at its end is cut from it, so that the range stays empty (`a, b)` before
+    `)` inserts `a, b`). What it repeats with new text between, as `n=%d", n);` does with `");`, is
+    covered by the range. Of all such readings the one wins that leaves the line's brackets and
+    quotes best paired, and of these the one that repeats most; what is not repeated always stays.
+    """
+    rest = place.rest.rstrip()
+    if not rest:
+        return edit
+    first, line_break, _ = edit.text.partition("\n")
+    if line_break:
+        if first.endswith(rest):
+            return replace(edit, num_right=len(rest))
+        edit = replace(edit, text=first)
+    kept = place.line_before[: len(place.line_before) - edit.num_left]
+    best = min(_overlaps(edit.text, rest[:_MAX_REST]), key=lambda overlap: overlap.cost(kept, rest))
+    if not best.text.strip():
+        return Dropped(Reason.DUPLICATE_SUFFIX)
+    return replace(edit, text=best.text, num_right=best.num_covered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlap:
+    text: str
+    num_covered: int
+    """Characters of the rest that the range covers."""
+    num_repeated: int
+    """Characters of the rest that the text was found to repeat."""
+
+    def cost(self, kept: str, rest: str) -> tuple[int, int]:
+        line = kept + self.text + rest[self.num_covered :]
+        return imbalance(line), -self.num_repeated
+
+
+def _overlaps(text: str, rest: str) -> Iterator[_Overlap]:
+    """Every way in which `text` can be seen to repeat a beginning of `rest`."""
+    yield _Overlap(text, 0, 0)
+    for length in range(1, len(rest) + 1):
+        head = rest[:length]
+        if text.endswith(head):
+            if not _splits_word(rest, length):
+                yield _Overlap(text[: len(text) - length], 0, length)
+        elif _re_emitted(head, text):
+            yield _Overlap(text, length, length)
+
+
+def _splits_word(rest: str, length: int) -> bool:
+    return length < len(rest) and _is_word(rest[length - 1]) and _is_word(rest[length])
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _re_emitted(head: str, text: str) -> bool:
+    """True where all closers and separators of `head` occur in `text` in their order.
+
+    Its last one must end the text or be a bracket or quote, whose balance then decides.
+    """
+    needed = [character for character in head if not character.isspace()]
+    if not needed or not _LOOSE.issuperset(head) or head[-1].isspace():
+        return False
+    remaining = iter(text)
+    if not all(character in remaining for character in needed):
+        return False
+    return head[-1] in _PARTNERED or text.rstrip().endswith(head[-1])
