@@ -11,6 +11,7 @@ import bisect
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,13 @@ class CostCurve:
         m0, m1 = self.ms[upper - 1], self.ms[upper]
         return m0 + (m1 - m0) * (width - w0) / (w1 - w0)
 
+    def check(self) -> None:
+        """ValueError unless every width has a finite cost above zero that does not fall."""
+        if len(self.ms) != len(self.widths) or list(self.ms) != sorted(self.ms):
+            raise ValueError("the costs do not match the widths")
+        if not (self.ms[0] > 0.0 and math.isfinite(sum(self.ms))):
+            raise ValueError("a cost is not a finite number above zero")
+
     def strict(self) -> CostCurve:
         """The curve where a single token runs as a pass of two."""
         return CostCurve(self.widths, (self.cost(2), *self.ms[1:]))
@@ -69,12 +77,15 @@ class Controller:
     def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> int:
         """How many tokens of `draft` to verify behind `num_fresh` tokens that must run anyway."""
         curve = self._strict_curve if strict else self.curve
-        best_length, best_rate = 0, _MARGIN / curve.cost(num_fresh)
+        # What the fresh tokens cost beyond a plain pass is spent either way; were it counted, the
+        # end of a long prompt would make any draft look cheap.
+        spent = curve.cost(num_fresh) - curve.cost(1)
+        best_length, best_rate = 0, _MARGIN / curve.cost(1)
         expected = reached = 1.0
         for length in range(1, len(draft.token_ids) + 1):
             reached *= self.acceptance(draft.source, draft.strength, length - 1)
             expected += reached
-            rate = expected / curve.cost(num_fresh + length)
+            rate = expected / (curve.cost(num_fresh + length) - spent)
             if rate > best_rate:
                 best_length, best_rate = length, rate
         return best_length
@@ -134,6 +145,7 @@ def cost_curve(slot: Slot, folder: Path) -> CostCurve:
         raw = json.loads(path.read_text(encoding="utf-8"))
         curve = CostCurve(tuple(map(int, raw["widths"])), tuple(map(float, raw["ms"])))
         if raw["identity"] == slot.spec.identity and curve.widths == _WIDTHS:
+            curve.check()
             return curve
     except FileNotFoundError:
         pass
@@ -153,4 +165,4 @@ def cost_curve(slot: Slot, folder: Path) -> CostCurve:
 
 def _strength_class(strength: int) -> int:
     """0..4 for match lengths 0-2, 3, 4-7, 8-15, 16 and more."""
-    return bisect.bisect_right((2, 3, 7, 15), strength - 1) if strength > 2 else 0
+    return bisect.bisect_right((3, 4, 8, 16), strength)

@@ -23,7 +23,7 @@ from lsp_server.engine.verify import Verdict, verify_greedy, verify_sampled
 from lsp_server.errors import InferenceError
 
 if TYPE_CHECKING:
-    from lsp_server.engine.types import Logits
+    from lsp_server.engine.types import Logits, ModelSpec
 
 _log = logging.getLogger(__name__)
 
@@ -66,14 +66,14 @@ def decode(
         remaining = min(params.max_new_tokens - emitted, slot.spec.context_length - len(history))
         if remaining < 1:
             return
-        draft = _propose(drafter, history, min(remaining - 1, MAX_DRAFT), slot, stats)
+        draft = _propose(drafter, history, min(remaining - 1, MAX_DRAFT), slot, params, stats)
         step = _round(slot, history, draft, controller, params, cancel)
         history.extend(step.token_ids)
         emitted += len(step.token_ids)
-        if controller is not None and step.finish is None:
-            controller.observe(draft, step.token_ids)
         if step.finish is None and len(step.token_ids) == remaining:
             step = dataclasses.replace(step, finish="length")
+        if controller is not None and step.finish is None:
+            controller.observe(draft, step.token_ids)
         now = clock()
         _count(stats, step, (now - start) * 1000)
         yield step
@@ -97,7 +97,7 @@ def _prefill(
             f"The prompt has {len(history)} tokens, the slot holds {slot.spec.context_length};"
             " lower prompt_tokens or raise engine.slot_tokens."
         )
-    slot.truncate(min(common_prefix(slot.token_ids, history), len(history) - 1))
+    slot.truncate(min(common_prefix(slot.token_ids, history), len(history) - 1), strict=strict)
     stats.prompt_tokens = len(history)
     stats.reused_tokens = len(slot.token_ids)
     while len(history) - len(slot.token_ids) > PREFILL_CHUNK:
@@ -117,7 +117,7 @@ def _round(
 ) -> Step:
     """One pass: fresh tokens and the part of the draft that pays, verified and committed."""
     fresh = list(history[len(slot.token_ids) :])
-    if controller is None:
+    if controller is None or draft.draft_probs is not None:
         num_proposed = len(draft.token_ids)
     else:
         num_proposed = controller.choose(draft, len(fresh), strict=params.strict)
@@ -126,7 +126,11 @@ def _round(
     logits = slot.forward(
         fresh + list(proposed.token_ids), rows, strict=params.strict, cancel=cancel
     )
-    verdict = _verify(logits, history, proposed, params)
+    try:
+        verdict = _verify(logits, history, proposed, params)
+    except InferenceError:
+        slot.truncate(0)  # the cause may be in its rows: the next request starts afresh
+        raise
     tokens = (*proposed.token_ids[: verdict.num_accepted], verdict.next_token)
     end = next((i for i, token in enumerate(tokens) if token in slot.spec.eos_ids), None)
     num_accepted = verdict.num_accepted if end is None else min(end, verdict.num_accepted)
@@ -156,30 +160,50 @@ def _verify(logits: Logits, history: Sequence[int], draft: Draft, params: Decode
 
 
 def _propose(
-    drafter: Drafter | None, history: Sequence[int], limit: int, slot: Slot, stats: DecodeStats
+    drafter: Drafter | None,
+    history: Sequence[int],
+    limit: int,
+    slot: Slot,
+    params: DecodeParams,
+    stats: DecodeStats,
 ) -> Draft:
-    """The drafter's proposal, cut before anything the target must not be fed.
+    """The drafter's proposal, cut to what can be verified.
 
     A drafter that fails costs a plain step, never the request.
     """
     if drafter is None or limit < 1:
         return Draft((), "none")
     try:
-        draft = drafter.propose(history, limit)
+        return _usable(drafter.propose(history, limit), limit, slot.spec, params.greedy)
     except Exception:  # noqa: BLE001 - whatever a drafter does, the request goes on
         _log.exception("The drafter %r failed; going on without it.", drafter.name)
         stats.num_drafter_failures += 1
         return Draft((), drafter.name)
-    usable = 0
-    for token_id in draft.token_ids[:limit]:
-        if not 0 <= token_id < slot.spec.vocab_size or token_id in slot.spec.eos_ids:
-            break
-        usable += 1
-    return _cut(draft, usable)
+
+
+def _usable(draft: Draft, limit: int, spec: ModelSpec, greedy: bool) -> Draft:
+    """Cut a draft at `limit` and before anything the target must not be fed.
+
+    A drawn draft keeps a drawn end-of-text as its last token, since leaving it out because of what
+    it is would change the law of the output. Greedy verification needs no distributions.
+    """
+    probs = None if greedy else draft.draft_probs
+    draft = _cut(Draft(draft.token_ids, draft.source, probs, draft.strength), limit)
+    token_ids = draft.token_ids
+    end = next((i for i, token in enumerate(token_ids) if token in spec.eos_ids), len(token_ids))
+    if draft.draft_probs is None:
+        unknown = (i for i, token in enumerate(token_ids) if not 0 <= token < spec.vocab_size)
+        return _cut(draft, min(end, next(unknown, end)))
+    shape = (len(token_ids), spec.vocab_size)
+    if draft.draft_probs.shape != shape or not np.isfinite(draft.draft_probs).all():
+        raise ValueError(f"draft_probs must be finite and of shape {shape}")
+    if any(not 0 <= token < spec.vocab_size for token in token_ids):
+        raise ValueError("a drawn token is outside the vocabulary")
+    return _cut(draft, end + 1)
 
 
 def _cut(draft: Draft, length: int) -> Draft:
-    if length == len(draft.token_ids):
+    if length >= len(draft.token_ids):
         return draft
     probs = None if draft.draft_probs is None else draft.draft_probs[:length]
     return Draft(draft.token_ids[:length], draft.source, probs, draft.strength)

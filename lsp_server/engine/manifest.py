@@ -90,6 +90,8 @@ class Manifest:
             values = {f.name: raw[f.name] for f in dataclasses.fields(cls)}
             values["eos_ids"] = tuple(values["eos_ids"])
             values["files"] = {k: FileEntry(**v) for k, v in values["files"].items()}
+            for name in (values["forms"]["chain"], *values["forms"].values(), "tokenizer.json"):
+                values["files"][name]  # all that is opened is listed, with its size
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
             raise ModelFilesError(
@@ -114,7 +116,13 @@ class Manifest:
 
     def check_tokenizer(self, folder: Path) -> None:
         """The tokenizer beside the weights is the one they were built with."""
-        found = sha256_of(folder / "tokenizer.json")
+        try:
+            found = sha256_of(folder / "tokenizer.json")
+        except OSError as error:
+            raise ModelFilesError(
+                f"{folder / 'tokenizer.json'} cannot be read ({error}); run"
+                f" `tabahead models fetch {self.name}`."
+            ) from error
         if found != self.tokenizer_sha256:
             raise TokenizerMismatchError(
                 f"{folder / 'tokenizer.json'} is not the tokenizer of this model (SHA-256"

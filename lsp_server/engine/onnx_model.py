@@ -112,6 +112,9 @@ class OnnxSlot:
         self.spec = spec
         self._token_ids: list[int] = []
         self._pending: list[int] = []
+        self._pending_strict = True
+        self._num_strict = 0
+        """Leading committed tokens whose rows have the bits that every strict pass gives."""
         self._logits: dict[int, tuple[Logits, Any]] = {}
         self._binding = session.io_binding()
         # Fresh zero pages cost no memory until a row is written.
@@ -155,16 +158,20 @@ class OnnxSlot:
             )
         self._pending = ids
         padding = max(0, _STRICT_WIDTH - len(ids)) if strict else 0
+        self._pending_strict = len(ids) + padding >= _STRICT_WIDTH
         logits = self._bind(ids + ids[-1:] * padding, committed, logit_rows)
         self._run(cancel)
         return logits
 
     def commit(self, num_tokens: int) -> None:
+        if self._pending_strict and self._num_strict == len(self._token_ids):
+            self._num_strict += num_tokens
         self._token_ids.extend(self._pending[:num_tokens])
         self._pending = []
 
-    def truncate(self, num_tokens: int) -> None:
-        del self._token_ids[num_tokens:]
+    def truncate(self, num_tokens: int, *, strict: bool = False) -> None:
+        del self._token_ids[min(num_tokens, self._num_strict) if strict else num_tokens :]
+        self._num_strict = min(self._num_strict, len(self._token_ids))
         self._pending = []
 
     def _bind(self, ids: list[int], committed: int, logit_rows: Sequence[int]) -> Logits:
@@ -191,9 +198,7 @@ class OnnxSlot:
 
     def _run(self, cancel: CancelToken | None) -> None:
         options = self._ort.RunOptions()
-        if cancel is None:
-            self._session.run_with_iobinding(self._binding, options)
-            return
+        cancel = cancel or CancelToken()
         cancel.raise_if_cancelled()
         with cancel.on_cancel(lambda: setattr(options, "terminate", True)):
             try:

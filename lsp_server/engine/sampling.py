@@ -54,9 +54,9 @@ def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Pro
     if params.top_p < 1.0:
         order = _ranked(probs)
         before = np.cumsum(probs[order]) - probs[order]
-        probs = _keep(probs, order[before < params.top_p])
+        probs = _keep(probs, order[: max(1, np.count_nonzero(before < params.top_p))])
     if params.min_p > 0.0:
-        probs = _keep(probs, np.flatnonzero(probs >= params.min_p * probs.max()))
+        probs = _keep(probs, np.flatnonzero(probs >= min(params.min_p, 1.0) * probs.max()))
     return probs
 
 
@@ -74,9 +74,10 @@ def position_rng(seed: int, position: int) -> np.random.Generator:
 
     Keyed by (seed, position), so that tokens that were drafted and discarded, or the number of
     tokens a pass brought, leave no trace: the same seed gives the same text (Philox: Salmon et al.
-    2011, counter based).
+    2011, counter based). Any integer is a seed.
     """
-    return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, position]))
+    key = seed % 2**128
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, position]))
 
 
 def _adjusted(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Logits:

@@ -53,13 +53,15 @@ class Tokenizer:
         return b"".join(self._bytes[i] for i in token_ids).decode("utf-8", "replace")
 
     def _byte_table(self, raw: dict[str, object]) -> list[bytes]:
-        added = {t["id"] for t in raw.get("added_tokens", []) if t["special"]}  # type: ignore[attr-defined]
+        added = {t["id"]: t["special"] for t in raw.get("added_tokens", [])}  # type: ignore[attr-defined]
         byte_of = {char: byte for byte, char in _byte_level_alphabet().items()}
         table = []
         for token_id in range(self._inner.get_vocab_size()):
             token = self._inner.id_to_token(token_id)
-            if token is None or token_id in added:
+            if token is None or added.get(token_id):
                 table.append(b"")
+            elif token_id in added:  # its text is plain, not in the byte alphabet
+                table.append(token.encode())
             else:
                 table.append(
                     b"".join(bytes([byte_of[c]]) if c in byte_of else c.encode() for c in token)

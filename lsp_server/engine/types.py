@@ -57,7 +57,11 @@ class Draft:
     token_ids: tuple[int, ...]
     source: str
     draft_probs: Probs | None = None
-    """[num_tokens, vocab] distributions the tokens were drawn from; None: one-hot."""
+    """[num_tokens, vocab] distributions the tokens were drawn from; None: one-hot.
+
+    Such a draft is exact only if it is verified whole, since leaving a drawn token out because of
+    what it is changes the law; its length is chosen before it is drawn, by `limit`.
+    """
     strength: int = 0
     """How good the source thinks it is (match length); the controller learns each apart."""
 
@@ -119,8 +123,12 @@ class Slot(Protocol):
         """Make the first `num_tokens` of the last forward permanent."""
         ...
 
-    def truncate(self, num_tokens: int) -> None:
-        """Forget all but the first `num_tokens` committed tokens."""
+    def truncate(self, num_tokens: int, *, strict: bool = False) -> None:
+        """Forget all but the first `num_tokens` committed tokens.
+
+        With `strict` also those from the first on whose row a pass that was not strict has written
+        with other bits: a strict generation must not depend on what used the slot before it.
+        """
         ...
 
 

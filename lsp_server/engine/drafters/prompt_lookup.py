@@ -36,7 +36,7 @@ class PromptLookup:
         """The longest, most recent match of n = 5..2 trailing tokens, continued.
 
         A copy that reaches the end of the text goes on into itself, so a loop of any period fills
-        the draft.
+        the draft; one that reaches the end of the suffix stops there.
         """
         self._text.update(token_ids)
         if limit > 0:
@@ -48,7 +48,7 @@ class PromptLookup:
                     end = index.find(key)
                     if end is not None:
                         return Draft(
-                            token_ids=index.copy_from(end, limit),
+                            token_ids=index.copy_from(end, limit, wrap=index is self._text),
                             source=self.name,
                             strength=_match_length(index.token_ids, end, token_ids),
                         )
@@ -82,8 +82,10 @@ class _NgramIndex:
     def find(self, key: tuple[int, ...]) -> int | None:
         return self._following.get(key)
 
-    def copy_from(self, start: int, limit: int) -> tuple[int, ...]:
-        """`limit` tokens from `start`, continuing into the copy at the end of the text."""
+    def copy_from(self, start: int, limit: int, *, wrap: bool) -> tuple[int, ...]:
+        """`limit` tokens from `start`; at the end of the text `wrap` goes on into the copy."""
+        if not wrap:
+            return tuple(self.token_ids[start : start + limit])
         copy: list[int] = []
         for position in range(start, start + limit):
             beyond = position - len(self.token_ids)
