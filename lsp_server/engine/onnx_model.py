@@ -23,9 +23,10 @@ from lsp_server.errors import Cancelled, InferenceError, SettingsError
 if TYPE_CHECKING:
     from lsp_server.engine.types import Logits
 
-_STRICT_WIDTH = 2
-"""GroupQueryAttention has a kernel of its own for one row, whose last bits differ from the other's;
-from two rows on every width gives the same bits."""
+_ROW_BLOCK = 128
+"""GroupQueryAttention takes rows in blocks of 128, and a block of one row has a kernel of its own
+whose last bits differ. Measured (onnxruntime 1.32, CPU): rows are bit-identical at every width but
+those of 128k + 1, so strict passes never have one of these."""
 
 
 class OnnxModel:
@@ -143,7 +144,7 @@ class OnnxSlot:
         Args:
             token_ids: T >= 1 tokens that follow the committed ones.
             logit_rows: which of them need logits, as indices into `token_ids`, at least one.
-            strict: never run at width 1 (a padding row is added and forgotten).
+            strict: never leave a row alone in its block (a padding row is added and forgotten).
             cancel: stops the pass between two nodes.
 
         Returns:
