@@ -158,9 +158,9 @@ class OnnxSlot:
                 f" {self.spec.context_length}; raise engine.slot_tokens or ask for fewer."
             )
         self._pending = ids
-        padding = max(0, _STRICT_WIDTH - len(ids)) if strict else 0
-        self._pending_strict = len(ids) + padding >= _STRICT_WIDTH
-        logits = self._bind(ids + ids[-1:] * padding, committed, logit_rows)
+        lone_row = len(ids) % _ROW_BLOCK == 1
+        self._pending_strict = strict or not lone_row
+        logits = self._bind(ids + ids[-1:] if strict and lone_row else ids, committed, logit_rows)
         self._run(cancel)
         return logits
 
