@@ -1,0 +1,163 @@
+"""`tabahead serve`: wires settings, loader and completer into the server and runs it.
+
+Imports before `initialize` is answered are kept to the protocol's; the rest comes when it is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsp_server import __version__
+from lsp_server.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lsp_server.cancellation import CancelToken
+    from lsp_server.completion import Backend
+    from lsp_server.server import Configuration, Hooks, Progress
+    from lsp_server.session import Complete
+    from lsp_server.stdio import Channel
+
+JOIN_TIMEOUT = 2.0
+"""Seconds that a running inference gets to notice that the server is ending."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "serve", help="serve an editor (the default)"
+    )
+    channel = parser.add_mutually_exclusive_group()
+    channel.add_argument("--stdio", action="store_true", help="talk over stdin and stdout")
+    channel.add_argument("--tcp", metavar="HOST:PORT", help="wait for one client there instead")
+    parser.add_argument(
+        "--allow-remote", action="store_true", help="let --tcp listen beyond this machine"
+    )
+    parser.add_argument("--model", help="name in the catalogue, a model folder, or scripted:FILE")
+    # Some clients add it to every server's command line.
+    parser.add_argument("--clientProcessId", type=int, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    from lsp_server.stdio import stdio_channel
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+    # It logs every message that it sends, document text included, at INFO.
+    logging.getLogger("pygls").setLevel(logging.WARNING)
+    channel = _listen(args.tcp, args.allow_remote) if args.tcp else stdio_channel()
+    code, finished = _serve(channel, Wiring(args.model), args.clientProcessId)
+    if not finished:
+        os._exit(code)
+    return code
+
+
+def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, bool]:
+    """The exit code, and whether the inference thread has ended."""
+    # The protocol library makes many objects that live for ever; to look through them again and
+    # again while they are made, and at each full collection later, is wasted time.
+    gc.disable()
+    from lsp_server.server import Server
+
+    gc.freeze()
+    gc.enable()
+    server = Server(wiring.hooks(), __version__)
+    try:
+        code = asyncio.run(server.run(channel, client))
+    except KeyboardInterrupt:
+        server.scheduler.stop()
+        code = 130
+    return code, server.scheduler.join(JOIN_TIMEOUT)
+
+
+class Wiring:
+    """The rest of the product in the form that the server wants it in."""
+
+    def __init__(self, model: str | None) -> None:
+        self._command_line = {} if model is None else {"model": model}
+        self._backend: Backend | None = None
+
+    def hooks(self) -> Hooks:
+        from lsp_server.server import Hooks
+
+        ready = None
+        if self._command_line.get("model", "").startswith("scripted:"):
+            from lsp_server.cancellation import CancelToken
+
+            settings = self.configure({}, {}, None).settings
+            ready = self.load(settings, lambda stage, done, total: None, CancelToken())
+        return Hooks(configure=self.configure, load=self.load, ready=ready)
+
+    def configure(
+        self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
+    ) -> Configuration:
+        from lsp_server.exclusion import refuse_document
+        from lsp_server.paths import paths
+        from lsp_server.server import Configuration
+        from lsp_server.session import RequestOptions
+        from lsp_server.settings import load
+
+        loaded = load(
+            command_line=self._command_line,
+            section=section,
+            initialization=initialization,
+            workspace=root,
+            user_file=paths().config / "settings.toml",
+        )
+        settings = loaded.settings
+        logging.getLogger("lsp_server").setLevel(settings.log_level.upper())
+        return Configuration(
+            options=RequestOptions(
+                mode=settings.mode,
+                max_tokens=settings.max_tokens,
+                sources=settings.sources,
+                strict=settings.strict,
+                temperature=settings.temperature,
+                seed=settings.seed,
+                automatic_deadline_ms=settings.deadline_ms.automatic,
+                invoked_deadline_ms=settings.deadline_ms.invoked,
+                refuse=lambda snapshot: refuse_document(snapshot, settings),
+            ),
+            max_chars=settings.max_file_bytes,
+            model=(settings.model, settings.prompt_tokens, settings.engine),
+            settings=settings,
+            warnings=loaded.warnings,
+        )
+
+    def load(self, settings: Any, progress: Progress, cancel: CancelToken) -> Complete:
+        """Replace the backend; one at a time, since each may hold much memory."""
+        from lsp_server.completer import complete
+        from lsp_server.loader import load_backend
+
+        if self._backend is not None:
+            self._backend.close()
+            self._backend = None
+        backend = self._backend = load_backend(settings, progress, cancel)
+        return lambda request, cancel: complete(request, backend, cancel)
+
+
+def _listen(address: str, allow_remote: bool) -> Channel:
+    from lsp_server.stdio import is_loopback, listen_once
+
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"--tcp needs HOST:PORT, such as 127.0.0.1:8765, not {address}.")
+    try:
+        if not (allow_remote or is_loopback(host)):
+            raise SettingsError(
+                f"{host} can be reached from other machines, and the protocol has no password;"
+                " use 127.0.0.1, or add --allow-remote if you mean it."
+            )
+        return listen_once(host, int(port))
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot listen on {address} ({error}); choose another port."
+        ) from error

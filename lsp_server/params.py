@@ -1,0 +1,249 @@
+"""Messages of the protocol that we read ourselves, checked strictly; complaints name the place.
+
+Our own because the protocol library drops what it does not know (`textDocument.version`,
+`formattingOptions`) and turns wrong types into others. Free of protocol libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lsp_server.documents import Change, Position, Range
+
+T = TypeVar("T")
+
+MAX_UINT = 2**31 - 1
+
+
+class ParamsError(ValueError):
+    """A message that does not have the form the protocol demands (error -32602)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenParams:
+    uri: str
+    language_id: str
+    version: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeParams:
+    uri: str
+    version: int | None
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentParams:
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedItem:
+    range: Range
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InlineCompletionParams:
+    uri: str
+    version: int | None
+    """Sent by Copilot clients only; None elsewhere."""
+    position: Position
+    invoked: bool
+    selected: SelectedItem | None
+    tab_size: int | None
+    insert_spaces: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCapabilities:
+    """The few that change what the server does."""
+
+    position_encodings: tuple[str, ...]
+    work_done_progress: bool
+    configuration: bool
+    """Answers `workspace/configuration`."""
+    register_configuration: bool
+    """Wants `workspace/didChangeConfiguration` registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitializeParams:
+    process_id: int | None
+    root_uri: str | None
+    options: Mapping[str, Any]
+    capabilities: ClientCapabilities
+
+
+def parse_open(params: Any) -> OpenParams:
+    document = _object(_object(params, "params").get("textDocument"), "textDocument")
+    version = document.get("version")
+    return OpenParams(
+        uri=_string(document.get("uri"), "textDocument.uri"),
+        language_id=_string(document.get("languageId", ""), "textDocument.languageId"),
+        version=0 if version is None else _integer(version, "textDocument.version"),
+        text=_string(document.get("text"), "textDocument.text"),
+    )
+
+
+def parse_change(params: Any) -> ChangeParams:
+    params = _object(params, "params")
+    document = _object(params.get("textDocument"), "textDocument")
+    changes = params.get("contentChanges")
+    if not isinstance(changes, list):
+        raise ParamsError(f"contentChanges must be a list, not {_kind(changes)}")
+    return ChangeParams(
+        uri=_string(document.get("uri"), "textDocument.uri"),
+        version=_optional(_integer, document.get("version"), "textDocument.version"),
+        changes=tuple(
+            _change(change, f"contentChanges[{index}]") for index, change in enumerate(changes)
+        ),
+    )
+
+
+def parse_document(params: Any) -> DocumentParams:
+    """`didClose` and `tabahead/explain`."""
+    document = _object(_object(params, "params").get("textDocument"), "textDocument")
+    return DocumentParams(_string(document.get("uri"), "textDocument.uri"))
+
+
+def parse_inline_completion(params: Any) -> InlineCompletionParams:
+    params = _object(params, "params")
+    document = _object(params.get("textDocument"), "textDocument")
+    context = _object(params.get("context"), "context")
+    trigger_kind = _integer(context.get("triggerKind"), "context.triggerKind")
+    if trigger_kind not in (1, 2):
+        raise ParamsError(f"context.triggerKind must be 1 or 2, not {trigger_kind}")
+    formatting = params.get("formattingOptions")
+    formatting = formatting if isinstance(formatting, dict) else {}
+    tab_size, insert_spaces = formatting.get("tabSize"), formatting.get("insertSpaces")
+    return InlineCompletionParams(
+        uri=_string(document.get("uri"), "textDocument.uri"),
+        version=_optional(_integer, document.get("version"), "textDocument.version"),
+        position=_position(params.get("position"), "position"),
+        invoked=trigger_kind == 1,
+        selected=_optional(
+            _selected, context.get("selectedCompletionInfo"), "context.selectedCompletionInfo"
+        ),
+        # Hints outside the protocol: an odd value is no reason to refuse the request.
+        tab_size=tab_size if type(tab_size) is int and tab_size > 0 else None,
+        insert_spaces=insert_spaces if isinstance(insert_spaces, bool) else None,
+    )
+
+
+def parse_initialize(params: Any) -> InitializeParams:
+    """Only what is used is read, so no client is refused for a capability from the future."""
+    params = _object(params, "params")
+    folders = params.get("workspaceFolders")
+    first = folders[0] if isinstance(folders, list) and folders else None
+    root_uri = first.get("uri") if isinstance(first, dict) else params.get("rootUri")
+    options = params.get("initializationOptions")
+    process_id = _optional(_integer, params.get("processId"), "processId")
+    capabilities = params.get("capabilities")
+    encodings = _at(capabilities, "general", "positionEncodings")
+    return InitializeParams(
+        process_id=process_id,
+        root_uri=root_uri if isinstance(root_uri, str) else None,
+        options=options if isinstance(options, dict) else {},
+        capabilities=ClientCapabilities(
+            position_encodings=tuple(encodings) if isinstance(encodings, list) else (),
+            work_done_progress=_at(capabilities, "window", "workDoneProgress") is True,
+            configuration=_at(capabilities, "workspace", "configuration") is True,
+            register_configuration=_at(
+                capabilities, "workspace", "didChangeConfiguration", "dynamicRegistration"
+            )
+            is True,
+        ),
+    )
+
+
+def parse_configuration(params: Any) -> Mapping[str, Any] | None:
+    """Our section of `didChangeConfiguration`, sent below `tabahead`; None: ask for it instead."""
+    settings = _object(params, "params").get("settings")
+    section = settings.get("tabahead") if isinstance(settings, dict) else None
+    return section if isinstance(section, dict) else None
+
+
+def parse_anything(params: Any) -> Any:
+    """For `initialized`: some clients send no parameters."""
+    return params
+
+
+PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "initialize": parse_initialize,
+    "initialized": parse_anything,
+    "textDocument/didOpen": parse_open,
+    "textDocument/didChange": parse_change,
+    "textDocument/didClose": parse_document,
+    "textDocument/inlineCompletion": parse_inline_completion,
+    "tabahead/explain": parse_document,
+    "workspace/didChangeConfiguration": parse_configuration,
+}
+
+
+def _change(value: Any, path: str) -> Change:
+    value = _object(value, path)
+    where = _optional(_range, value.get("range"), f"{path}.range")
+    return Change(where, _string(value.get("text"), f"{path}.text"))
+
+
+def _selected(value: Any, path: str) -> SelectedItem:
+    value = _object(value, path)
+    return SelectedItem(
+        _range(value.get("range"), f"{path}.range"), _string(value.get("text"), f"{path}.text")
+    )
+
+
+def _range(value: Any, path: str) -> Range:
+    value = _object(value, path)
+    return Range(
+        _position(value.get("start"), f"{path}.start"), _position(value.get("end"), f"{path}.end")
+    )
+
+
+def _position(value: Any, path: str) -> Position:
+    value = _object(value, path)
+    line = _integer(value.get("line"), f"{path}.line")
+    character = _integer(value.get("character"), f"{path}.character")
+    if not (0 <= line <= MAX_UINT and 0 <= character <= MAX_UINT):
+        raise ParamsError(f"{path} must lie between 0 and {MAX_UINT}")
+    return Position(line, character)
+
+
+def _object(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ParamsError(f"{path} must be an object, not {_kind(value)}")
+    return value
+
+
+def _string(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise ParamsError(f"{path} must be a string, not {_kind(value)}")
+    return value
+
+
+def _integer(value: Any, path: str) -> int:
+    """Whole floats pass: some clients know one kind of number."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ParamsError(f"{path} must be an integer, not {_kind(value)}")
+    return value
+
+
+def _optional(parse: Callable[[Any, str], T], value: Any, path: str) -> T | None:
+    return None if value is None else parse(value, path)
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _kind(value: Any) -> str:
+    return "absent" if value is None else type(value).__name__

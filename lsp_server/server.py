@@ -1,0 +1,386 @@
+"""The language server: thin handlers that read messages, ask the session and word the answers.
+
+Start-up answers `initialize` before anything heavy is imported; the model loads behind it on the
+inference thread. What to load and how to read settings is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.documents import DocumentStore, Encoding
+from lsp_server.errors import Cancelled, TabaheadError
+from lsp_server.params import (
+    ChangeParams,
+    ClientCapabilities,
+    DocumentParams,
+    InitializeParams,
+    InlineCompletionParams,
+    OpenParams,
+)
+from lsp_server.protocol import Protocol, inline_completion_item
+from lsp_server.scheduler import Scheduler
+from lsp_server.session import Answer, Complete, RequestOptions, Session, Shown
+from lsp_server.stdio import (
+    Channel,
+    OversizedMessage,
+    ThreadedWriter,
+    exit_after,
+    start_reader,
+    watch_process,
+)
+
+logger = logging.getLogger(__name__)
+
+ACCEPT_COMMAND = "tabahead.didAcceptCompletionItem"
+EXPLAIN = "tabahead/explain"
+SECTION = "tabahead"
+
+LOAD = "load"
+"""The scheduler's key for loading; no document has this URI."""
+
+GRACE = 4.0
+"""Seconds from the client's death to ours, whatever still runs."""
+
+CONFIGURATION_TIMEOUT = 2.0
+"""Seconds that the client gets to send its configuration before the model is loaded without."""
+
+PROGRESS_INTERVAL = 0.2
+
+Progress = Callable[[str, int, int], None]
+"""(stage, done, total), callable from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the settings mean for the server."""
+
+    options: RequestOptions = field(default_factory=RequestOptions)
+    max_chars: int = 1_000_000
+    model: Any = None
+    """Everything that makes another load necessary when it changes."""
+    settings: Any = None
+    """Handed to `load` as it is."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The rest of the product, as far as the server needs it."""
+
+    configure: Callable[[Mapping[str, Any], Mapping[str, Any], Path | None], Configuration]
+    """(initialization options, section `tabahead`, workspace root) -> what to do."""
+    load: Callable[[Any, Progress, CancelToken], Complete]
+    """Heavy; runs on the inference thread. Raises TabaheadError."""
+    on_accept: Callable[[Shown], None] = lambda shown: None
+    ready: Complete | None = None
+    """Needs no loading: a script in the engine's place."""
+
+
+class _Framework(LanguageServer):
+    """The framework would show every internal error as a pop-up."""
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        logger.error("%s: %s", source.__name__, type(error).__name__)
+
+
+class Server:
+    """One client from `initialize` to `exit`."""
+
+    def __init__(self, hooks: Hooks, version: str) -> None:
+        self.scheduler = Scheduler()
+        self.session = Session(self.scheduler, DocumentStore(), hooks.on_accept)
+        self._hooks = hooks
+        self._version = version
+        self._framework = _Framework("tabahead", version, protocol_cls=Protocol)
+        self._protocol: Protocol = self._framework.protocol  # type: ignore[assignment]
+        self._inbox: asyncio.Queue[bytes | OversizedMessage | None] = asyncio.Queue()
+        self._capabilities = ClientCapabilities((), False, False, False)
+        self._root: Path | None = None
+        self._initialization_options: Mapping[str, Any] = {}
+        self._section: Mapping[str, Any] = {}
+        self._configuration = Configuration()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._client_is_gone: Callable[[], None] = lambda: None
+        self._protocol.fm.features.update(self._handlers())
+        self._protocol.fm.commands[ACCEPT_COMMAND] = self._accept
+
+    def _handlers(self) -> dict[str, Callable[..., Any]]:
+        return {
+            types.INITIALIZE: self._initialize,
+            types.INITIALIZED: self._initialized,
+            types.TEXT_DOCUMENT_DID_OPEN: self._did_open,
+            types.TEXT_DOCUMENT_DID_CHANGE: self._did_change,
+            types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
+            types.TEXT_DOCUMENT_INLINE_COMPLETION: self._inline_completion,
+            types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
+            EXPLAIN: self._explain,
+        }
+
+    async def run(self, channel: Channel, client: int | None = None) -> int:
+        """Serve until `exit`, the end of the stream or of the process `client`; the exit code."""
+        loop = asyncio.get_running_loop()
+
+        def deliver(message: bytes | OversizedMessage | None) -> None:
+            if message is None:
+                exit_after(GRACE, 1)
+            try:
+                loop.call_soon_threadsafe(self._inbox.put_nowait, message)
+            except RuntimeError:
+                # The loop is closed, so the server is ending already.
+                return
+
+        writer = ThreadedWriter(channel)
+        self._protocol.set_writer(writer)
+        start_reader(channel, deliver)
+        self._client_is_gone = lambda: deliver(None)
+        if client is not None:
+            watch_process(client, self._client_is_gone)
+        code = await self._pump()
+        for task in (*self._protocol.requests_under_way(), *self._tasks):
+            task.cancel()
+        await self._protocol.drain()
+        self.scheduler.stop()
+        writer.close()
+        return code
+
+    async def _pump(self) -> int:
+        while (message := await self._inbox.get()) is not None:
+            if isinstance(message, OversizedMessage):
+                logger.warning("ignored a message that is too large")
+                continue
+            self._protocol.receive(message)
+            if self._protocol.exit_code is not None:
+                return self._protocol.exit_code
+            # Let a handler that was just started take its snapshot before the next edit is read.
+            await asyncio.sleep(0)
+        return 0 if self._protocol.shut_down else 1
+
+    def _initialize(self, params: InitializeParams) -> dict[str, Any]:
+        self._capabilities = params.capabilities
+        self._initialization_options = params.options
+        self._root = _path_of(params.root_uri)
+        encoding = choose_encoding(params.capabilities.position_encodings)
+        self.session.documents.encoding = encoding
+        if params.process_id is not None:
+            watch_process(params.process_id, self._client_is_gone)
+        return {
+            "capabilities": {
+                "positionEncoding": encoding,
+                "textDocumentSync": {
+                    "openClose": True,
+                    "change": types.TextDocumentSyncKind.Incremental.value,
+                },
+                "inlineCompletionProvider": {},
+                "executeCommandProvider": {"commands": [ACCEPT_COMMAND]},
+            },
+            "serverInfo": {"name": "tabahead", "version": self._version},
+        }
+
+    def _initialized(self, params: Any) -> None:
+        self._configure()
+        if self._hooks.ready is not None:
+            self.session.use(self._hooks.ready)
+        self._start(self._begin())
+
+    async def _begin(self) -> None:
+        if self._capabilities.register_configuration:
+            registration = types.Registration(
+                id="tabahead-configuration",
+                method=types.WORKSPACE_DID_CHANGE_CONFIGURATION,
+                register_options=types.DidChangeConfigurationRegistrationOptions(section=SECTION),
+            )
+            self._start(self._register(registration))
+        if self._capabilities.configuration:
+            self._section = await self._ask_for_section()
+            self._configure()
+        if self._hooks.ready is None:
+            await self._load()
+
+    async def _register(self, registration: types.Registration) -> None:
+        try:
+            await self._framework.client_register_capability_async(
+                types.RegistrationParams([registration])
+            )
+        except JsonRpcException as error:
+            logger.warning("the client refused to report changes of settings: %s", error)
+
+    def _did_open(self, params: OpenParams) -> None:
+        self.session.documents.open(params.uri, params.language_id, params.version, params.text)
+
+    def _did_change(self, params: ChangeParams) -> None:
+        if not self.session.documents.change(params.uri, params.version, params.changes):
+            logger.warning("ignored a change of a document that is not open")
+
+    def _did_close(self, params: DocumentParams) -> None:
+        self.session.close(params.uri)
+
+    async def _inline_completion(self, params: InlineCompletionParams) -> dict[str, Any] | None:
+        return wire_form(await self.session.complete(params))
+
+    def _explain(self, params: DocumentParams) -> dict[str, Any] | None:
+        return self.session.explain(params.uri)
+
+    def _accept(self, *arguments: Any) -> None:
+        if arguments and isinstance(arguments[0], str):
+            self.session.accept(arguments[0])
+
+    def _did_change_configuration(self, section: Mapping[str, Any] | None) -> None:
+        self._start(self._reconfigure(section))
+
+    async def _reconfigure(self, section: Mapping[str, Any] | None) -> None:
+        if self._capabilities.configuration:
+            section = await self._ask_for_section()
+        if section is None:
+            return
+        self._section = section
+        model = self._configuration.model
+        self._configure()
+        if self._hooks.ready is None and self._configuration.model != model:
+            await self._load()
+
+    async def _ask_for_section(self) -> Mapping[str, Any]:
+        """The client's settings for us; those we have when it gives none in time."""
+        params = types.ConfigurationParams([types.ConfigurationItem(section=SECTION)])
+        request = self._framework.workspace_configuration_async(params)
+        try:
+            answer = await asyncio.wait_for(request, CONFIGURATION_TIMEOUT)
+        except (TimeoutError, JsonRpcException) as error:
+            logger.warning("the client sent no settings: %s", type(error).__name__)
+            return self._section
+        section = answer[0] if isinstance(answer, list) and answer else None
+        return section if isinstance(section, dict) else {}
+
+    def _configure(self) -> None:
+        try:
+            configuration = self._hooks.configure(
+                self._initialization_options, self._section, self._root
+            )
+        except TabaheadError as error:
+            self._show(types.MessageType.Error, str(error))
+            return
+        new_warnings = [
+            text for text in configuration.warnings if text not in self._configuration.warnings
+        ]
+        self._configuration = configuration
+        self.session.options = configuration.options
+        self.session.documents.max_chars = configuration.max_chars
+        if new_warnings:
+            self._show(types.MessageType.Warning, "\n".join(new_warnings))
+
+    async def _load(self) -> None:
+        """Until it is done requests are answered with `model-loading`; a newer load replaces it."""
+        settings = self._configuration.settings
+        progress = LoadProgress(self._framework)
+        self.session.loading()
+        self._log("loading the model")
+        loaded = self.scheduler.submit(
+            LOAD, lambda cancel: self._hooks.load(settings, progress.set, cancel)
+        )
+        if self._capabilities.work_done_progress:
+            self._start(progress.show(loaded, lambda: self.scheduler.cancel(LOAD)))
+        try:
+            complete = await loaded
+        except Cancelled as cancelled:
+            if str(cancelled) == "cancelled":
+                self.session.missing("Loading was cancelled; restart the server to load the model.")
+            return
+        except TabaheadError as error:
+            self._missing(str(error))
+        except Exception as error:
+            logger.exception("the model could not be loaded")
+            self._missing(f"The model could not be loaded ({type(error).__name__}); see the log.")
+        else:
+            self.session.use(complete)
+            self._log("ready")
+
+    def _missing(self, message: str) -> None:
+        self.session.missing(message)
+        self._show(types.MessageType.Error, message)
+
+    def _show(self, kind: types.MessageType, message: str) -> None:
+        self._framework.window_show_message(types.ShowMessageParams(kind, f"tabahead: {message}"))
+
+    def _log(self, message: str) -> None:
+        self._framework.window_log_message(
+            types.LogMessageParams(types.MessageType.Info, f"tabahead: {message}")
+        )
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class LoadProgress:
+    """What the client shows while a model loads; `set` may be called from any thread."""
+
+    def __init__(self, framework: LanguageServer) -> None:
+        self._framework = framework
+        self._state = ("loading", 0, 0)
+
+    def set(self, stage: str, done: int, total: int) -> None:
+        self._state = (stage, done, total)
+
+    async def show(self, loaded: asyncio.Future[Any], cancel: Callable[[], None]) -> None:
+        """Report a few times a second until `loaded` is done; `cancel` when the user wants it."""
+        progress = self._framework.work_done_progress
+        token = f"tabahead-load-{uuid.uuid4()}"
+        try:
+            await progress.create_async(token)
+        except JsonRpcException:
+            # The client would rather not show any.
+            return
+        begin = types.WorkDoneProgressBegin(title="tabahead", cancellable=True, **self._now())
+        progress.begin(token, begin)
+        shown = self._state
+        while not loaded.done():
+            await asyncio.wait([loaded], timeout=PROGRESS_INTERVAL)
+            if progress.tokens[token].cancelled():
+                cancel()
+            elif self._state != shown:
+                shown = self._state
+                progress.report(token, types.WorkDoneProgressReport(**self._now()))
+        progress.end(token, types.WorkDoneProgressEnd())
+        del progress.tokens[token]
+
+    def _now(self) -> dict[str, Any]:
+        stage, done, total = self._state
+        return {"message": stage, "percentage": min(100, 100 * done // total) if total else 0}
+
+
+def wire_form(answer: Answer) -> dict[str, Any] | None:
+    """null keeps what the client shows, no items clear it, one item replaces it."""
+    if answer.is_stale:
+        return None
+    item = answer.item
+    if item is None:
+        return {"items": []}
+    shape = inline_completion_item(item.text, item.start, item.end, ACCEPT_COMMAND, item.item_id)
+    return {"items": [shape]}
+
+
+def choose_encoding(offered: tuple[str, ...]) -> Encoding:
+    """The client's first that we know; UTF-16 is what it must know if it says nothing."""
+    known = {encoding.value: encoding for encoding in Encoding}
+    return next((known[name] for name in offered if name in known), Encoding.UTF16)
+
+
+def _path_of(uri: str | None) -> Path | None:
+    """The folder of a `file:` URI; None for every other."""
+    if uri is None or not uri.startswith("file:"):
+        return None
+    path = to_fs_path(uri)
+    return Path(path) if path else None

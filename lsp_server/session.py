@@ -1,0 +1,263 @@
+"""One client's documents, model and answers: what a request gets, whatever the state of things.
+
+Runs on the event loop and hands the work to the scheduler. Free of protocol libraries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.completion import (
+    CompletionRequest,
+    CompletionResult,
+    CompletionStats,
+    Mode,
+    Reason,
+    Selected,
+    Snapshot,
+)
+from lsp_server.documents import Document, DocumentStore, Position, position_at
+from lsp_server.errors import Cancelled
+from lsp_server.params import InlineCompletionParams
+from lsp_server.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+OVERTIME = 10.0
+"""Seconds past its deadline after which a request is answered whatever the engine does."""
+
+MAX_SHOWN = 256
+"""Items remembered until they are accepted."""
+
+
+Complete = Callable[[CompletionRequest, CancelToken], CompletionResult]
+"""Blocking; runs on the inference thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """The settings that go into every request."""
+
+    mode: Mode = Mode.AUTO
+    max_tokens: int = 64
+    sources: tuple[str, ...] = ("lookup",)
+    strict: bool = False
+    temperature: float = 0.0
+    seed: int = 0
+    automatic_deadline_ms: float | None = None
+    invoked_deadline_ms: float | None = None
+    refuse: Callable[[Snapshot], Reason | None] = lambda snapshot: None
+    """Documents that get no completions, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An item that was sent: what the statistics hear when it is accepted."""
+
+    item_id: str
+    uri: str
+    text: str
+    stats: CompletionStats
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    item_id: str
+    text: str
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`reason` is None exactly when there is an item."""
+
+    reason: Reason | None
+    item: Item | None = None
+    stats: CompletionStats | None = None
+    message: str | None = None
+
+    @property
+    def is_stale(self) -> bool:
+        """A newer request or text has overtaken this one: the client is to keep what it shows."""
+        return self.reason in (Reason.SUPERSEDED, Reason.STALE)
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of `tabahead/explain`."""
+        explained: dict[str, Any] = {
+            "reason": self.reason,
+            "text": self.item.text if self.item else "",
+            "stats": (self.stats or CompletionStats()).as_json(),
+        }
+        if self.message:
+            explained["message"] = self.message
+        return explained
+
+
+class Session:
+    def __init__(
+        self, scheduler: Scheduler, documents: DocumentStore, on_accept: Callable[[Shown], None]
+    ) -> None:
+        self.scheduler = scheduler
+        self.documents = documents
+        self.options = RequestOptions()
+        self._on_accept = on_accept
+        self._complete: Complete | None = None
+        self._without_model = Answer(Reason.MODEL_LOADING)
+        self._answers: dict[str, Answer] = {}
+        self._shown: OrderedDict[str, Shown] = OrderedDict()
+        self._item_ids = count(1)
+
+    def use(self, complete: Complete) -> None:
+        """From now on there is a model."""
+        self._complete = complete
+
+    def loading(self) -> None:
+        self._complete, self._without_model = None, Answer(Reason.MODEL_LOADING)
+
+    def missing(self, message: str) -> None:
+        self._complete = None
+        self._without_model = Answer(Reason.MODEL_MISSING, message=message)
+
+    def close(self, uri: str) -> None:
+        """Forget a document, and stop what is being done for it."""
+        self.documents.close(uri)
+        self._answers.pop(uri, None)
+        self.scheduler.cancel(uri, Reason.STALE)
+
+    def explain(self, uri: str) -> dict[str, Any] | None:
+        """The last answer for a document; None before the first."""
+        if uri not in self.documents:
+            return Answer(Reason.NOT_OPEN).as_json()
+        answer = self._answers.get(uri)
+        return answer.as_json() if answer else None
+
+    def accept(self, item_id: str) -> None:
+        """The client says that the item was inserted; twice or for an old one is no error."""
+        shown = self._shown.pop(item_id, None)
+        if shown is not None:
+            self._on_accept(shown)
+
+    async def complete(self, params: InlineCompletionParams) -> Answer:
+        """Takes its snapshot before it first waits; raises asyncio.CancelledError only."""
+        try:
+            answer = await self._answer(params)
+        except asyncio.CancelledError:
+            self._record(params.uri, Answer(Reason.CANCELLED))
+            raise
+        self._record(params.uri, answer)
+        return answer
+
+    async def _answer(self, params: InlineCompletionParams) -> Answer:
+        snapshot = self.documents.snapshot(params.uri)
+        if isinstance(snapshot, Reason):
+            return Answer(snapshot)
+        if params.version is not None and params.version != snapshot.version:
+            return Answer(Reason.STALE)
+        if (refusal := self.options.refuse(snapshot)) is not None:
+            return Answer(refusal)
+        document = self.documents.get(params.uri)
+        if document is None or params.position.line >= document.num_lines:
+            message = "The cursor lies beyond the end of the document; ask again after the edit."
+            return Answer(Reason.EMPTY, message=message)
+        complete = self._complete
+        if complete is None:
+            return self._without_model
+        request = self._request(params, snapshot, document)
+        revision = self.documents.revision(params.uri)
+        work = _timed(complete, request)
+        timeout = OVERTIME + (request.deadline_ms or 0.0) / 1000
+        try:
+            result = await self.scheduler.submit(params.uri, work, timeout=timeout)
+        except Cancelled as cancelled:
+            return Answer(_reason_of(cancelled))
+        except Exception as error:  # noqa: BLE001
+            # Whatever the engine does, the server lives on. No message: it could hold user code.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("completion failed: %s\n%s", type(error).__name__, frames)
+            return Answer(Reason.ENGINE_ERROR, message=f"The engine failed: {error}")
+        if self.documents.revision(params.uri) != revision:
+            return Answer(Reason.STALE, stats=result.stats)
+        return self._answer_of(snapshot, result)
+
+    def _request(
+        self, params: InlineCompletionParams, snapshot: Snapshot, document: Document
+    ) -> CompletionRequest:
+        selected = None
+        if params.selected is not None:
+            where = params.selected.range
+            selected = Selected(
+                document.offset_at(where.start), document.offset_at(where.end), params.selected.text
+            )
+        options = self.options
+        return CompletionRequest(
+            snapshot=snapshot,
+            offset=document.offset_at(params.position),
+            invoked=params.invoked,
+            mode=options.mode,
+            max_tokens=options.max_tokens,
+            sources=options.sources,
+            strict=options.strict,
+            temperature=options.temperature,
+            seed=options.seed,
+            deadline_ms=(
+                options.invoked_deadline_ms if params.invoked else options.automatic_deadline_ms
+            ),
+            selected=selected,
+            tab_size=params.tab_size,
+            insert_spaces=params.insert_spaces,
+        )
+
+    def _answer_of(self, snapshot: Snapshot, result: CompletionResult) -> Answer:
+        if result.reason is not None or not result.text:
+            reason = result.reason or Reason.EMPTY
+            return Answer(reason, stats=result.stats, message=result.message)
+        encoding = self.documents.encoding
+        item = Item(
+            item_id=f"tabahead-{next(self._item_ids)}",
+            text=result.text,
+            start=position_at(snapshot.text, result.start, encoding),
+            end=position_at(snapshot.text, result.end, encoding),
+        )
+        self._shown[item.item_id] = Shown(item.item_id, snapshot.uri, item.text, result.stats)
+        if len(self._shown) > MAX_SHOWN:
+            self._shown.popitem(last=False)
+        return Answer(None, item=item, stats=result.stats)
+
+    def _record(self, uri: str, answer: Answer) -> None:
+        if uri in self.documents:
+            self._answers[uri] = answer
+
+
+def _timed(
+    complete: Complete, request: CompletionRequest
+) -> Callable[[CancelToken], CompletionResult]:
+    """The work for the inference thread; waiting in the queue counts against the deadline."""
+    asked = time.monotonic()
+
+    def work(cancel: CancelToken) -> CompletionResult:
+        if request.deadline_ms is None:
+            return complete(request, cancel)
+        remaining_ms = request.deadline_ms - (time.monotonic() - asked) * 1000
+        if remaining_ms <= 0:
+            raise Cancelled(Reason.DEADLINE)
+        return complete(replace(request, deadline_ms=remaining_ms), cancel)
+
+    return work
+
+
+def _reason_of(cancelled: Cancelled) -> Reason:
+    """Scheduler and token carry the reason code as the message."""
+    try:
+        return Reason(str(cancelled))
+    except ValueError:
+        return Reason.CANCELLED
