@@ -76,6 +76,7 @@ ODD_TEXTS = {
     "haskell": "main :: IO ()\nmain = mapM_ (print . (*2)) $ filter even [1..10]\n",
     "lisp": "(defun fact (n) (if (<= n 1) 1 (* n (fact (- n 1)))))",
     "assembly": "mov eax, dword ptr [rbp-0x14]\n\tadd\teax, 1\n.L2:\tjmp\t.L3\n",
+    "bytes-without-token": "a\x04b\x13c\x14d\x16e\x1df\U00050000g",
     "long-run": "=" * 100 + "\n" + "-" * 77 + "\n" + " " * 130 + "x" + "\t" * 20 + "y",
 }
 
@@ -111,7 +112,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, bool, str]]:
             yield f"humaneval-x/{language}/{index}/{kind}", False, change(files[index])
     for name, text in ODD_TEXTS.items():
         yield name, False, text
-    for name in ("markers", "emoji", "spaces", "html"):
+    for name in ("markers", "emoji", "html"):
         yield f"{name}/parse-special", True, ODD_TEXTS[name]
 
 
