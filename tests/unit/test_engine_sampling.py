@@ -1,0 +1,199 @@
+"""From logits to the processed distribution: order, ties, limits, and randomness by position."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_server.engine.sampling import draw, greedy_token, position_rng, process
+from lsp_server.engine.types import DecodeParams
+from lsp_server.errors import InferenceError
+
+ALMOST_ONE = np.nextafter(1.0, 0.0)
+
+
+def row(*logits: float):
+    return np.array(logits, np.float32)
+
+
+def log_row(*probs: float):
+    with np.errstate(divide="ignore"):
+        return np.log(np.array(probs)).astype(np.float32)
+
+
+def probs_of(logits, history=(), **params):
+    return process(logits, DecodeParams(**{"temperature": 1.0, **params}), list(history))
+
+
+def assert_probs(found, *expected: float):
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_top_p_keeps_the_fewest_tokens_that_reach_it():
+    assert_probs(probs_of(log_row(0.5, 0.3, 0.15, 0.05), top_p=0.6), 0.625, 0.375, 0, 0)
+
+
+def test_top_k_comes_before_top_p_which_sees_renormalised_probabilities():
+    assert_probs(probs_of(log_row(0.5, 0.3, 0.15, 0.05), top_k=2, top_p=0.6), 1, 0, 0, 0)
+
+
+def test_top_k_keeps_the_most_probable():
+    assert_probs(probs_of(row(1, 2, 3, 4, 5), top_k=2), 0, 0, 0, 0.268941, 0.731059)
+
+
+def test_temperature_divides_the_logits():
+    assert_probs(probs_of(row(0, 2), temperature=2.0), 0.268941, 0.731059)
+
+
+def test_temperature_comes_before_truncation():
+    # At temperature 2 the first token has less than .6 and a second one is needed to reach it.
+    assert_probs(probs_of(row(2, 0, 0), top_p=0.6), 1, 0, 0)
+    assert np.count_nonzero(probs_of(row(2, 0, 0), top_p=0.6, temperature=2.0)) == 2
+
+
+def test_min_p_is_relative_to_the_most_probable_and_comes_last():
+    assert_probs(probs_of(log_row(0.5, 0.3, 0.15, 0.05), min_p=0.5), 0.625, 0.375, 0, 0)
+
+
+@pytest.mark.parametrize("top_k", [3, 4, 10**6])
+def test_a_top_k_beyond_the_vocabulary_keeps_all(top_k):
+    assert_probs(probs_of(row(1, 1, 1), top_k=top_k), 1 / 3, 1 / 3, 1 / 3)
+
+
+@pytest.mark.parametrize("params", [{"top_p": 0.0}, {"top_p": -1.0}, {"min_p": 5.0}, {"top_k": 1}])
+def test_the_strongest_truncation_keeps_the_most_probable_token(params):
+    assert_probs(probs_of(row(1, 3, 2), **params), 0, 1, 0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 9e-6, -1.0])
+def test_a_temperature_near_zero_is_greedy(temperature):
+    assert_probs(probs_of(row(1, 3, 3, 2), temperature=temperature), 0, 1, 0, 0)
+
+
+def test_ties_go_to_the_lowest_id_everywhere():
+    equal = row(1, 1, 1, 1)
+    assert greedy_token(equal, DecodeParams(), []) == 0
+    assert_probs(probs_of(equal, top_k=2), 0.5, 0.5, 0, 0)
+    assert_probs(probs_of(equal, top_p=0.5), 0.5, 0.5, 0, 0)
+    assert greedy_token(row(0, 5, 5), DecodeParams(), []) == 1
+
+
+def test_repetition_penalty_comes_before_top_k():
+    found = probs_of(row(6, 5, 4, 1), [0], repetition_penalty=2.0, top_k=2)
+    assert set(np.flatnonzero(found)) == {1, 2}
+
+
+def test_repetition_penalty_lowers_negative_logits_too():
+    params = DecodeParams(repetition_penalty=2.0)
+    assert greedy_token(row(-1, -1.5), params, [0]) == 1
+
+
+@pytest.mark.parametrize(("penalty", "emitted"), [(1.5, [1, 15]), (0.7, [1, 1, 15])])
+def test_each_rows_frequency_penalty_counts_the_drafted_tokens_before_it(penalty, emitted):
+    logits = np.full(16, -10, np.float32)
+    logits[1], logits[15] = 100, 99
+    params = DecodeParams(frequency_penalty=penalty)
+    tokens: list[int] = []
+    while not tokens or tokens[-1] != 15:
+        tokens.append(greedy_token(logits, params, tokens))
+    assert tokens == emitted
+
+
+def test_presence_penalty_counts_once():
+    params = DecodeParams(presence_penalty=1.5)
+    assert greedy_token(row(3, 1.6), params, [0]) == 1
+    assert greedy_token(row(3, 1.4), params, [0, 0, 0]) == 0
+
+
+def test_bias_is_added_before_the_arg_max_and_before_temperature():
+    params = DecodeParams(logit_bias=((1, 5.0), (0, float("-inf"))))
+    assert greedy_token(row(3, 0, 4), params, []) == 1
+    found = probs_of(row(0, 0), temperature=2.0, logit_bias=((1, 2.0),))
+    assert_probs(found, 0.268941, 0.731059)
+
+
+def test_the_models_row_is_never_changed():
+    logits = row(1, 2, 3)
+    probs_of(logits, [1], repetition_penalty=2.0, logit_bias=((0, 5.0),), top_k=1)
+    np.testing.assert_array_equal(logits, row(1, 2, 3))
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        row(1, np.nan, 2),
+        row(np.nan, np.nan),
+        row(-np.inf, np.nan, 0),
+        row(-np.inf, -np.inf),
+        row(np.inf, 0),
+    ],
+    ids=["one NaN", "all NaN", "NaN and -inf", "all -inf", "+inf"],
+)
+def test_a_row_that_is_no_numbers_is_an_error_and_never_a_token(bad, greedy):
+    with pytest.raises(InferenceError, match="not numbers"):
+        process(bad, DecodeParams(temperature=0.0 if greedy else 1.0), [])
+
+
+def test_minus_infinity_means_never():
+    assert_probs(probs_of(row(0, -np.inf, 0)), 0.5, 0, 0.5)
+
+
+@given(
+    st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=12),
+    st.floats(1e-4, 50),
+    st.integers(0, 15),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_the_result_is_always_a_distribution(logits, temperature, top_k, top_p, min_p):
+    found = probs_of(row(*logits), temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    assert np.isfinite(found).all()
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1.0)
+    assert found[int(np.argmax(row(*logits)))] > 0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any), st.floats(0, ALMOST_ONE))
+def test_a_draw_is_never_a_token_of_probability_zero(weights, uniform):
+    probs = np.array(weights, np.float64) / sum(weights)
+    for u in (uniform, 0.0, ALMOST_ONE):
+        assert probs[draw(probs, u)] > 0
+
+
+def test_a_draw_inverts_the_cumulative_distribution():
+    probs = np.array([0.25, 0.0, 0.5, 0.25])
+    assert [draw(probs, u) for u in (0.0, 0.2499, 0.25, 0.7499, 0.75, ALMOST_ONE)] == [
+        0,
+        0,
+        2,
+        2,
+        3,
+        3,
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**64, 2**130, -(2**70)])
+def test_any_integer_is_a_seed_and_gives_the_same_stream_every_time(seed):
+    first = [position_rng(seed, position).random() for position in range(5)]
+    assert first == [position_rng(seed, position).random() for position in range(5)]
+    assert len(set(first)) == 5
+
+
+def test_neighbouring_seeds_and_positions_share_no_draws():
+    draws = [
+        value
+        for seed in range(20)
+        for position in range(20)
+        for value in position_rng(seed, position).random(8)
+    ]
+    assert len(set(draws)) == len(draws)
+
+
+def test_uniforms_of_consecutive_positions_and_seeds_are_uncorrelated():
+    by_seed = np.array([[position_rng(s, p).random() for p in range(60)] for s in range(60)])
+    for left, right in ((by_seed[:, 1:], by_seed[:, :-1]), (by_seed[1:], by_seed[:-1])):
+        assert abs(np.corrcoef(left.ravel(), right.ravel())[0, 1]) < 0.07  # 4 sigma
+    assert abs(by_seed.mean() - 0.5) < 0.02
