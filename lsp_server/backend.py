@@ -1,0 +1,137 @@
+"""The engine behind the completer: prompt text to tokens, decoding, tokens back to text.
+
+Everything here runs on the inference thread; nothing here knows the protocol.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.completion import CompletionRequest, CompletionStats, Piece
+from lsp_server.engine.controller import Controller
+from lsp_server.engine.decode import decode
+from lsp_server.engine.drafters.prompt_lookup import PromptLookup
+from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.tokenizer import TextStream, Tokenizer
+from lsp_server.engine.types import DecodeParams, DecodeStats
+from lsp_server.prompt import build_prompt
+
+_MAX_LOOKUPS = 8
+"""Documents whose n-gram index is kept; an index is rebuilt in milliseconds."""
+
+
+class EngineBackend:
+    """One model, its tokenizer, its controller and the lookup index of recent documents."""
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        tokenizer: Tokenizer,
+        controller: Controller,
+        *,
+        prompt_tokens: int,
+        load_ms: float,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.controller = controller
+        self._prompt_tokens = prompt_tokens
+        self._load_ms = load_ms
+        self._lookups: OrderedDict[str, PromptLookup] = OrderedDict()
+
+    def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
+        return EngineGeneration(self, request, cancel)
+
+    def prompt_ids(self, request: CompletionRequest) -> tuple[list[int], list[int]]:
+        """Token ids of the prompt and of the text after the cursor."""
+        room = self.model.spec.context_length - request.max_tokens - 1
+        budget = min(self._prompt_tokens, room)
+        prompt = build_prompt(
+            request.snapshot, request.offset, budget, lambda text: len(self.tokenizer.encode(text))
+        )
+        ids = self.tokenizer.encode(prompt.prefix)[-budget:]
+        return ids, self.tokenizer.encode(prompt.suffix)
+
+    def lookup(self, uri: str) -> PromptLookup:
+        """The n-gram index of one document, the least recently used one dropped."""
+        found = self._lookups.pop(uri, None) or PromptLookup()
+        self._lookups[uri] = found
+        if len(self._lookups) > _MAX_LOOKUPS:
+            self._lookups.popitem(last=False)
+        return found
+
+    def describe(self) -> Mapping[str, Any]:
+        manifest = self.model.manifest
+        return {
+            "model": manifest.name,
+            "folder": str(self.model.folder),
+            "weights": manifest.weight_format,
+            "provider": self.model.provider,
+            "threads": self.model.threads,
+            "load_ms": round(self._load_ms, 1),
+        }
+
+    def close(self) -> None:
+        self._lookups.clear()
+
+
+class EngineGeneration:
+    """One run of the decoding loop, told token by token."""
+
+    def __init__(
+        self, backend: EngineBackend, request: CompletionRequest, cancel: CancelToken
+    ) -> None:
+        self._backend = backend
+        self._request = request
+        self._cancel = cancel
+        self._decoding = DecodeStats()
+        self._start = time.perf_counter()
+
+    @property
+    def stats(self) -> CompletionStats:
+        done = self._decoding
+        return CompletionStats(
+            tokens=done.num_tokens,
+            passes=done.num_passes,
+            sources={name: dict(counts) for name, counts in done.sources.items()},
+            prompt_tokens=done.prompt_tokens,
+            reused_tokens=done.reused_tokens,
+            ms={
+                "load": self._backend._load_ms,
+                "prefill": done.prefill_ms,
+                "decode": done.decode_ms,
+                "total": (time.perf_counter() - self._start) * 1000,
+            },
+        )
+
+    def __iter__(self) -> Iterator[Piece]:
+        backend, request = self._backend, self._request
+        prompt_ids, suffix_ids = backend.prompt_ids(request)
+        if not prompt_ids:
+            return  # nothing before the cursor: there is no text to continue
+        drafter = None
+        if "lookup" in request.sources:
+            drafter = backend.lookup(request.snapshot.uri)
+            drafter.set_suffix(suffix_ids)
+        steps = decode(
+            backend.model.slot(request.snapshot.uri),
+            prompt_ids,
+            DecodeParams(
+                max_new_tokens=request.max_tokens,
+                temperature=request.temperature,
+                seed=request.seed,
+                strict=request.strict,
+            ),
+            drafter=drafter,
+            controller=backend.controller,
+            stats=self._decoding,
+            cancel=self._cancel,
+        )
+        text = TextStream(backend.tokenizer)
+        for step in steps:
+            for token_id in step.token_ids:
+                yield Piece(text.push(token_id), token_id)

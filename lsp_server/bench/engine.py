@@ -1,0 +1,86 @@
+"""What the engine suites share: a loaded model, prompts as token ids, one decoding run."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lsp_server.bench.cases import Case, load_cases
+from lsp_server.cancellation import CancelToken
+from lsp_server.completion import CompletionRequest, Snapshot
+from lsp_server.engine.controller import Controller
+from lsp_server.engine.decode import decode
+from lsp_server.engine.drafters.prompt_lookup import PromptLookup
+from lsp_server.engine.types import DecodeParams, DecodeStats, Drafter, Slot
+from lsp_server.loader import load_engine
+from lsp_server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    name: str
+    token_ids: list[int]
+    suffix_ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    token_ids: list[int]
+    stats: DecodeStats
+    seconds: float
+
+    @property
+    def ms_per_token(self) -> float:
+        return 1000 * self.seconds / max(1, len(self.token_ids))
+
+
+class Bench:
+    """A model and the prompts of one suite."""
+
+    def __init__(
+        self, args: argparse.Namespace, settings: Settings, *, num_prompts: int, max_prompt: int
+    ) -> None:
+        self.backend = load_engine(settings, lambda *_: None, CancelToken())
+        cases, self.origin = load_cases(num_prompts, args.data)
+        self._max_prompt = max_prompt
+        self.prompts = [self._prompt(case) for case in cases]
+        self.slot: Slot = self.backend.model.slot("bench")
+
+    @property
+    def controller(self) -> Controller:
+        return self.backend.controller
+
+    def _prompt(self, case: Case) -> Prompt:
+        """As the product makes it, cut to the suite's length."""
+        snapshot = Snapshot(case.name, 0, "", case.prefix + case.suffix)
+        request = CompletionRequest(snapshot, len(case.prefix), max_tokens=1)
+        token_ids, suffix_ids = self.backend.prompt_ids(request)
+        return Prompt(case.name, token_ids[-self._max_prompt :], suffix_ids)
+
+    def lookup(self, prompt: Prompt) -> PromptLookup:
+        drafter = PromptLookup()
+        drafter.set_suffix(prompt.suffix_ids)
+        return drafter
+
+    def run(
+        self,
+        token_ids: Sequence[int],
+        params: DecodeParams,
+        *,
+        drafter: Drafter | None = None,
+        controller: Controller | None = None,
+    ) -> Run:
+        """Decode on the suite's slot, which keeps what it has in common with `token_ids`."""
+        stats = DecodeStats()
+        start = time.perf_counter()
+        steps = decode(
+            self.slot, token_ids, params, drafter=drafter, controller=controller, stats=stats
+        )
+        tokens = [token for step in steps for token in step.token_ids]
+        return Run(tokens, stats, time.perf_counter() - start)
+
+    def describe(self) -> dict[str, Any]:
+        return dict(self.backend.describe())

@@ -1,0 +1,144 @@
+"""`bench startup`: from the start of the process to the answer of `initialize`, to the first item,
+and the memory then; the protocol library's own import time beside it.
+
+The server runs as editors run it: a process of its own, spoken to over its stdin and stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lsp_server.bench.report import machine, publish
+from lsp_server.errors import InferenceError
+from lsp_server.settings import Settings
+
+_ROUNDS = 7
+_TEXT = "def mean(values):\n    total = 0\n    for value in values:\n        total"
+_URI = "untitled:startup.py"
+_TIMEOUT = 120.0
+
+
+class StdioClient:
+    """Just enough of a client: requests and notifications, one at a time."""
+
+    def __init__(self, model: str) -> None:
+        command = [sys.executable, "-P", "-m", "lsp_server", "--stdio", "--model", model]
+        self.start = time.perf_counter()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._next_id = 0
+
+    def request(self, method: str, params: Any) -> Any:
+        """The result. Messages that are no answer to it are passed over."""
+        self._next_id += 1
+        self._send({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params})
+        while True:
+            message = self._receive()
+            if message.get("id") == self._next_id and "method" not in message:
+                return message.get("result")
+
+    def notify(self, method: str, params: Any) -> None:
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def close(self) -> None:
+        self.request("shutdown", None)
+        self.notify("exit", None)
+        self.process.wait(timeout=10)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps(message).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        length = 0
+        while (line := self.process.stdout.readline()) not in (b"\r\n", b""):
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        if not length:
+            raise InferenceError("The server ended early; see its messages above.")
+        message: dict[str, Any] = json.loads(self.process.stdout.read(length))
+        return message
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    from lsp_server.engine.providers import default_threads
+
+    imports, initializes = [], []
+    for _ in tqdm(range(_ROUNDS), unit="start"):
+        imports.append(_import_seconds())
+        client = StdioClient(settings.model)
+        client.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+        initializes.append(time.perf_counter() - client.start)
+        client.notify("initialized", {})
+        client.close()
+    first, rss = _first_item(settings.model)
+    result: dict[str, Any] = {
+        "suite": "startup",
+        "machine": machine(settings.engine.threads or default_threads()),
+        "model": settings.model,
+        "import_s": round(statistics.median(imports), 4),
+        "initialize_s": round(statistics.median(initializes), 4),
+        "first_item_s": round(first, 4),
+        "rss_mb": rss,
+    }
+    text = (
+        f"initialize answered after {result['initialize_s']:.3f} s (median of {_ROUNDS};"
+        f" importing the protocol library alone {result['import_s']:.3f} s),"
+        f" first item after {first:.2f} s, {rss} MB resident then"
+    )
+    publish(result, text, json_only=args.json)
+    return 0
+
+
+def _import_seconds() -> float:
+    """A process that imports the protocol library and ends."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import lsprotocol.types"], check=True)
+    return time.perf_counter() - start
+
+
+def _first_item(model: str) -> tuple[float, int | None]:
+    """Seconds from the start of the process to the first item, asking as an editor does."""
+    client = StdioClient(model)
+    client.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+    client.notify("initialized", {})
+    document = {"uri": _URI, "languageId": "python", "version": 1, "text": _TEXT}
+    client.notify("textDocument/didOpen", {"textDocument": document})
+    lines = _TEXT.split("\n")
+    ask = {
+        "textDocument": {"uri": _URI},
+        "position": {"line": len(lines) - 1, "character": len(lines[-1])},
+        "context": {"triggerKind": 1},
+    }
+    while not (client.request("textDocument/inlineCompletion", ask) or {}).get("items"):
+        if time.perf_counter() - client.start > _TIMEOUT:
+            explained = client.request("tabahead/explain", {"textDocument": {"uri": _URI}})
+            raise InferenceError(f"No item within {_TIMEOUT:.0f} s: {explained}.")
+        time.sleep(0.01)
+    seconds = time.perf_counter() - client.start
+    rss = _resident_mb(client.process.pid)
+    client.close()
+    return seconds, rss
+
+
+def _resident_mb(pid: int) -> int | None:
+    """Resident memory where the system tells (Linux), in MB."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return None
+    for line in status.read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) // 1024
+    return None

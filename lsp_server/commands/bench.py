@@ -1,0 +1,52 @@
+"""`bench SUITE`: measurements that print a table and, as the last line, one JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+SUITES = {
+    "decode": "speed of speculation by lookup against plain decoding, pair by pair",
+    "lossless": "greedy output with speculation equals greedy output without",
+    "startup": "time to the answer of initialize and to the first item, memory",
+}
+_EXAMPLE = """example:
+  tabahead bench decode
+  tabahead bench lossless --cases 20 --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    listed = "\n".join(f"  {name:10}{text}" for name, text in SUITES.items())
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "bench",
+        help="measure speed and exactness",
+        description=f"Measure on this machine. Suites:\n{listed}",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("suite", choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("--model", help="name in the catalogue or a model folder")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the evaluation sets")
+    parser.add_argument("--cases", type=int, metavar="N", help="how many prompts")
+    parser.add_argument("--full", action="store_true", help="more prompts, for a quiet hour")
+    parser.add_argument(
+        "--default-mode", action="store_true", help="lossless: without strict passes"
+    )
+    parser.add_argument("--json", action="store_true", help="only the JSON object on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lsp_server.paths import paths
+    from lsp_server.settings import load
+
+    given = {"model": args.model} if args.model else {}
+    loaded = load(command_line=given, user_file=paths().config / "settings.toml")
+    for warning in loaded.warnings:
+        print(f"tabahead: {warning}", file=sys.stderr)
+    suite = importlib.import_module(f"lsp_server.bench.{args.suite}")
+    status: int = suite.run(args, loaded.settings)
+    return status

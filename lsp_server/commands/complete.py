@@ -1,0 +1,163 @@
+"""`complete FILE:LINE:COLUMN`: one completion from the shell, by the same steps as the server's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from lsp_server.errors import SettingsError
+
+_EXAMPLE = """example:
+  tabahead complete src/app.py:12:9
+  tabahead complete src/app.py:12:9 --sources none --strict --json
+"""
+_GREY, _PLAIN = "\033[90m", "\033[0m"
+_LINES_ABOVE = 4
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "complete",
+        help="complete at FILE:LINE:COLUMN",
+        description="Complete at a place in a file and print the ghost text with its figures.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "place", metavar="FILE:LINE:COLUMN", help="line and column from 1, columns in characters"
+    )
+    parser.add_argument("--model", help="name in the catalogue, a model folder, or scripted:FILE")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate")
+    parser.add_argument("--mode", help="line, block or auto")
+    parser.add_argument("--sources", help="draft sources with commas, such as lookup; or none")
+    parser.add_argument("--strict", action="store_true", default=None, help="bit-exact passes")
+    parser.add_argument("--temperature", type=float, metavar="T", help="above 0: sample")
+    parser.add_argument("--seed", type=int, metavar="S", help="random numbers of the sampling")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lsp_server.cancellation import CancelToken
+    from lsp_server.completer import complete, nothing
+    from lsp_server.completion import CompletionRequest, Snapshot
+    from lsp_server.exclusion import refuse_document
+    from lsp_server.loader import load_backend
+
+    settings = _settings(args)
+    path, text, offset = _read(args.place)
+    request = CompletionRequest(
+        snapshot=Snapshot(uri=path.resolve().as_uri(), version=0, language_id="", text=text),
+        offset=offset,
+        invoked=True,
+        mode=settings.mode,
+        max_tokens=settings.max_tokens,
+        sources=settings.sources,
+        strict=settings.strict,
+        temperature=settings.temperature,
+        seed=settings.seed,
+    )
+    refusal = refuse_document(request.snapshot, settings)
+    if refusal is not None:
+        result = nothing(request, refusal)
+    else:
+        backend = load_backend(settings, lambda *_: None, CancelToken())
+        result = complete(request, backend, CancelToken())
+    answer = as_json(result, text)
+    print(json.dumps(answer) if args.json else _page(answer, text, offset))
+    return 0
+
+
+def as_json(result: Any, text: str) -> dict[str, Any]:
+    """A CompletionResult as the object that `--json` prints; positions in UTF-16 units."""
+    from lsp_server.documents import Encoding, position_at
+
+    def position(offset: int) -> dict[str, int]:
+        found = position_at(text, offset, Encoding.UTF16)
+        return {"line": found.line, "character": found.character}
+
+    answer: dict[str, Any] = {
+        "text": result.text,
+        "range": {"start": position(result.start), "end": position(result.end)},
+        "reason": result.reason,
+        "stats": result.stats.as_json(),
+    }
+    if result.message:
+        answer["message"] = result.message
+    if result.token_ids is not None:
+        answer["token_ids"] = list(result.token_ids)
+    return answer
+
+
+def _settings(args: argparse.Namespace) -> Any:
+    from lsp_server.paths import paths
+    from lsp_server.settings import load
+
+    names = ("model", "max_tokens", "mode", "sources", "strict", "temperature", "seed")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    loaded = load(
+        command_line=given, workspace=Path.cwd(), user_file=paths().config / "settings.toml"
+    )
+    for warning in loaded.warnings:
+        print(f"tabahead: {warning}", file=sys.stderr)
+    return loaded.settings
+
+
+def _read(place: str) -> tuple[Path, str, int]:
+    """The file, its text and the offset of the cursor in code points."""
+    try:
+        name, line, column = place.rsplit(":", 2)
+        row, col = int(line), int(column)
+    except ValueError:
+        raise SettingsError(
+            f"{place!r} is not FILE:LINE:COLUMN; line and column are numbers from 1."
+        ) from None
+    path = Path(name)
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read ({error.strerror}); check the name.") from error
+    return path, text, _offset(path, text, row, col)
+
+
+def _offset(path: Path, text: str, row: int, col: int) -> int:
+    lines = text.replace("\r\n", "\n\0").replace("\r", "\n").split("\n")
+    if not 1 <= row <= len(lines):
+        raise SettingsError(f"{path} has {len(lines)} lines; line {row} is beyond the end.")
+    line = lines[row - 1].removeprefix("\0")
+    if not 1 <= col <= len(line) + 1:
+        raise SettingsError(
+            f"Line {row} of {path} has {len(line)} characters; give a column from 1 to"
+            f" {len(line) + 1}."
+        )
+    before = sum(len(above) + 1 for above in lines[: row - 1])
+    return before + len(lines[row - 1]) - len(line) + col - 1
+
+
+def _page(answer: dict[str, Any], text: str, offset: int) -> str:
+    """The place with the ghost text in grey, and the line of figures."""
+    if answer["reason"] is not None:
+        return f"nothing shown: {answer['message' if 'message' in answer else 'reason']}"
+    above = text[:offset].splitlines(keepends=True)[-_LINES_ABOVE - 1 :]
+    rest = text[offset:].split("\n", 1)[0].rstrip("\r")
+    grey, plain = (_GREY, _PLAIN) if sys.stdout.isatty() else ("", "")
+    ghost = "\n".join(grey + line + plain for line in answer["text"].split("\n"))
+    return f"{''.join(above)}{ghost}{rest}\n\n{figures(answer['stats'])}"
+
+
+def figures(stats: dict[str, Any]) -> str:
+    """One line: what was generated, from what, in which time."""
+    drafts = ", ".join(
+        f"{name} {counts['accepted']} of {counts['proposed']} accepted"
+        for name, counts in stats["sources"].items()
+    )
+    ms = stats["ms"]
+    return (
+        f"{stats['tokens']} tokens in {stats['passes']} passes"
+        f" ({drafts or 'nothing drafted'});"
+        f" prompt {stats['prompt_tokens']} tokens, {stats['reused_tokens']} reused;"
+        f" load {ms['load']:.0f} ms, prefill {ms['prefill']:.0f} ms,"
+        f" decode {ms['decode']:.0f} ms, total {ms['total']:.0f} ms"
+    )
