@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -197,7 +198,7 @@ class _Bars:
             total=total or None,
             unit="B" if is_bytes else "",
             unit_scale=is_bytes,
-            dynamic_ncols=True,
+            ncols=shutil.get_terminal_size().columns,
             bar_format=None if is_bytes else "{l_bar}{bar}| {n_fmt}/{total_fmt}",
             file=sys.stderr,
         )
