@@ -1,0 +1,42 @@
+# The verbs of this project; .ci/run and pre-commit use the same.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+SAMPLE := tests/samples/shopping.py
+
+.PHONY: run test lint fix bench clean
+
+run: $(VENV)/.run ## from a fresh clone to ghost text
+	$(BIN)/tabahead models fetch smollm2-135m
+	$(BIN)/tabahead complete $(SAMPLE):22:22
+
+test: $(VENV)/.dev ## unit, lossless, conformance, e2e and latency tests
+	$(BIN)/tabahead models fetch smollm2-135m
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.run
+	$(BIN)/tabahead models fetch smollm2-135m
+	$(BIN)/tabahead bench startup
+	$(BIN)/tabahead bench decode
+	$(BIN)/tabahead bench lossless
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[cpu]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --editable '.[cpu,dev]'
+	touch $@
