@@ -8,7 +8,7 @@ import gguf
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from export.gguf_source import TokenizerData
-from lsp_server.errors import UnsupportedModelError
+from lsp_server.errors import ModelFilesError, UnsupportedModelError
 
 
 def _smollm() -> pre_tokenizers.PreTokenizer:
@@ -50,7 +50,7 @@ FIM_TOKENS = {
 
 
 def build_tokenizer(data: TokenizerData) -> Tokenizer:
-    """Raises UnsupportedModelError for a pre-tokenizer that is not known by name.
+    """Raises UnsupportedModelError (pre-tokenizer unknown) or ModelFilesError (bad vocabulary).
 
     Nothing is added around the text (no BOS). The control tokens are "special added tokens", which
     the library finds in plain text too: set `encode_special_tokens = True` on the loaded tokenizer
@@ -64,7 +64,12 @@ def build_tokenizer(data: TokenizerData) -> Tokenizer:
         )
     vocabulary = {token: token_id for token_id, token in enumerate(data.tokens)}
     merges = [_split_merge(merge) for merge in data.merges]
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    try:
+        tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    except Exception as error:  # the library raises no narrower class
+        raise ModelFilesError(
+            f"The checkpoint's vocabulary is inconsistent ({error}); download it again."
+        ) from error
     tokenizer.pre_tokenizer = PRE_TOKENIZERS[data.pre]()
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(_added(data, gguf.TokenType.CONTROL, special=True))

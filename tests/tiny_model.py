@@ -49,8 +49,13 @@ def write_tiny_gguf(
     architecture: str = "llama",
     pre: str = "smollm",
     tied: bool = False,
+    down_type: gguf.GGMLQuantizationType | None = None,
+    extra_tensor: str | None = None,
 ) -> None:
-    """The checkpoint alone. An untied head keeps it from echoing its last token for ever."""
+    """The checkpoint alone. An untied head keeps it from echoing its last token for ever.
+
+    `down_type` claims that type for the first `ffn_down`; `extra_tensor` adds one of that name.
+    """
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_block_count(layers)
     writer.add_context_length(CONTEXT_LENGTH)
@@ -64,7 +69,16 @@ def write_tiny_gguf(
     writer.add_license("apache-2.0")
     tokens, merges = tiny_vocabulary(vocab)
     _add_tokenizer(writer, tokens, merges, pre)
-    _add_tensors(writer, len(tokens), layers, tied, np.random.default_rng(seed))
+    tensors = _random_tensors(len(tokens), layers, tied, np.random.default_rng(seed))
+    if extra_tensor is not None:
+        tensors[extra_tensor] = np.zeros(HIDDEN_SIZE, np.float32)
+    for name, values in tensors.items():
+        if down_type is not None and name == "blk.0.ffn_down.weight":
+            block_values, block_bytes = gguf.GGML_QUANT_SIZES[down_type]
+            width = 256 // block_values * block_bytes
+            writer.add_tensor(name, np.zeros((HIDDEN_SIZE, width), np.uint8), raw_dtype=down_type)
+        else:
+            writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -102,34 +116,33 @@ def _add_tokenizer(writer: gguf.GGUFWriter, tokens: list[str], merges: list[str]
     writer.add_eos_token_id(2)
 
 
-def _add_tensors(
-    writer: gguf.GGUFWriter,
-    vocab_size: int,
-    num_layers: int,
-    tied: bool,
-    rng: np.random.Generator,
-) -> None:
+def _random_tensors(
+    vocab_size: int, num_layers: int, tied: bool, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    tensors: dict[str, np.ndarray] = {}
+
     def add(name: str, num_out: int, num_in: int, gain: float = 1.0) -> None:
         values = rng.standard_normal((num_out, num_in)) * gain / np.sqrt(num_in)
-        writer.add_tensor(f"{name}.weight", values.astype(np.float32))
+        tensors[f"{name}.weight"] = values.astype(np.float32)
 
-    def add_norm(name: str, size: int) -> None:
-        values = 1 + 0.1 * rng.standard_normal(size)
-        writer.add_tensor(f"{name}.weight", values.astype(np.float32))
+    def add_norm(name: str) -> None:
+        values = 1 + 0.1 * rng.standard_normal(HIDDEN_SIZE)
+        tensors[f"{name}.weight"] = values.astype(np.float32)
 
     add("token_embd", vocab_size, HIDDEN_SIZE, gain=8.0)
     for layer in range(num_layers):
         block = f"blk.{layer}"
-        add_norm(f"{block}.attn_norm", HIDDEN_SIZE)
+        add_norm(f"{block}.attn_norm")
         add(f"{block}.attn_q", HIDDEN_SIZE, HIDDEN_SIZE, gain=2.0)
         add(f"{block}.attn_k", NUM_KV_HEADS * HEAD_SIZE, HIDDEN_SIZE, gain=2.0)
         add(f"{block}.attn_v", NUM_KV_HEADS * HEAD_SIZE, HIDDEN_SIZE)
         add(f"{block}.attn_output", HIDDEN_SIZE, HIDDEN_SIZE, gain=2.0)
-        add_norm(f"{block}.ffn_norm", HIDDEN_SIZE)
+        add_norm(f"{block}.ffn_norm")
         add(f"{block}.ffn_gate", FEED_FORWARD, HIDDEN_SIZE)
         add(f"{block}.ffn_up", FEED_FORWARD, HIDDEN_SIZE)
         add(f"{block}.ffn_down", HIDDEN_SIZE, FEED_FORWARD, gain=2.0)
-    add_norm("output_norm", HIDDEN_SIZE)
+    add_norm("output_norm")
     if not tied:
         # Logits of standard deviation 4: clear choices, as a trained model has.
         add("output", vocab_size, HIDDEN_SIZE, gain=4.0)
+    return tensors

@@ -8,6 +8,8 @@ Writes `tokenizer_golden.json.gz`: a list of {name, parse_special, text, ids}. T
 put in, as their names say; the others were written for this test.
 """
 
+# ruff: noqa: E501 - one text a line is easier to compare than wrapped ones
+
 from __future__ import annotations
 
 import argparse
@@ -25,7 +27,9 @@ OUT = Path(__file__).with_name("tokenizer_golden.json.gz")
 VARIANTS: dict[str, Callable[[str], str]] = {
     "crlf": lambda text: text.replace("\n", "\r\n"),
     "tabs": lambda text: text.replace("    ", "\t"),
-    "emoji": lambda text: text.replace("return", "return /* \U0001f600\U0001f469\u200d\U0001f4bb */"),
+    "emoji": lambda text: text.replace(
+        "return", "return /* \U0001f600\U0001f469\u200d\U0001f4bb */"
+    ),
     "comments": lambda text: text.replace("\n", "  # Grüße, мир, 世界, שלום 12٣४\n"),
     "cr": lambda text: text.replace("\n", "\r"),
 }
@@ -64,11 +68,11 @@ ODD_TEXTS = {
     "operators": "x+=1;y-=2;z**=3;a//=4;b>>=5;c<<=6;d&=7;e|=8;f^=~9;g=h?i:j;k=l??m;n?.o",
     "names": "camelCase PascalCase snake_case SCREAMING_CASE kebab-case _private __dunder__ a1b2c3 $jquery",
     "base64": "dGhlIHF1aWNrIGJyb3duIGZveCBqdW1wcyBvdmVyIHRoZSBsYXp5IGRvZw== 9f86d081884c7d65",
-    "minified": "!function(e,t){\"object\"==typeof exports?t(exports):t(e.a={})}(this,function(e){var n=1e3;});",
+    "minified": '!function(e,t){"object"==typeof exports?t(exports):t(e.a={})}(this,function(e){var n=1e3;});',
     "json": '{"name": "x", "list": [1, 2.5, null, true], "nested": {"key": "va\\"lue\\n"}}',
     "html": "<!DOCTYPE html>\n<div class=\"a b\" id='c'>&nbsp;&amp; text</div>\n<br/>",
     "sql": "SELECT a.*, COUNT(*) FROM t AS a WHERE x >= 10 AND y LIKE '%z%' GROUP BY 1;",
-    "shell": "#!/bin/sh\nset -euo pipefail\nfor f in *.txt; do echo \"${f%.txt}\" >&2; done\n",
+    "shell": '#!/bin/sh\nset -euo pipefail\nfor f in *.txt; do echo "${f%.txt}" >&2; done\n',
     "regex": r"^(?:[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9]+)*)\s*$\d{3}\\n\t",
     "latex": r"\begin{equation} \frac{a_1}{b^2} = \sum_{i=0}^{n} x_i \end{equation} % done",
     "makefile": "all: main.o\n\t$(CC) -o $@ $^\n\n.PHONY: clean\nclean:\n\trm -f *.o\n",

@@ -51,7 +51,7 @@ def test_the_products_tokenizer_gives_the_same_ids_for_user_text(default_model_f
 
 
 def test_the_golden_file_sees_a_tokenizer_that_does_not_split_digits(library, records):
-    """The fault of other conversions of this checkpoint; a golden file blind to it proves little."""
+    """A common fault of conversions; a golden file that is blind to it would prove little."""
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     assert len(_differing(library, records)) > 20
 
