@@ -37,7 +37,6 @@ from lsp_server.stdio import (
     Channel,
     OversizedMessage,
     ThreadedWriter,
-    exit_after,
     start_reader,
     watch_process,
 )
@@ -50,9 +49,6 @@ SECTION = "tabahead"
 
 LOAD = "load"
 """The scheduler's key for loading; no document has this URI."""
-
-GRACE = 4.0
-"""Seconds from the client's death to ours, whatever still runs."""
 
 CONFIGURATION_TIMEOUT = 2.0
 """Seconds that the client gets to send its configuration before the model is loaded without."""
@@ -129,13 +125,21 @@ class Server:
             EXPLAIN: self._explain,
         }
 
-    async def run(self, channel: Channel, client: int | None = None) -> int:
-        """Serve until `exit`, the end of the stream or of the process `client`; the exit code."""
+    async def run(
+        self,
+        channel: Channel,
+        client: int | None = None,
+        when_gone: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Serve until `exit`, the end of the stream or of the process `client`; the exit code.
+
+        `when_gone` is called from a thread once the client is gone, however busy the loop is.
+        """
         loop = asyncio.get_running_loop()
 
         def deliver(message: bytes | OversizedMessage | None) -> None:
             if message is None:
-                exit_after(GRACE, 1)
+                when_gone()
             try:
                 loop.call_soon_threadsafe(self._inbox.put_nowait, message)
             except RuntimeError:

@@ -99,9 +99,7 @@ class RawClient:
                 "end": {"line": end_line, "character": end},
             }
         document = {"uri": uri, "version": version}
-        self.notify(
-            "textDocument/didChange", {"textDocument": document, "contentChanges": [edit]}
-        )
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": [edit]})
 
     def complete(self, uri: str, line: int, character: int, **more: Any) -> Any:
         """The result of `inlineCompletion`."""

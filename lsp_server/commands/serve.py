@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lsp_server.session import Complete
     from lsp_server.stdio import Channel
 
+GRACE = 4.0
+"""Seconds from the client's death to ours, whatever still runs."""
+
 JOIN_TIMEOUT = 2.0
 """Seconds that a running inference gets to notice that the server is ending."""
 
@@ -65,12 +68,13 @@ def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, b
     # again while they are made, and at each full collection later, is wasted time.
     gc.disable()
     from lsp_server.server import Server
+    from lsp_server.stdio import exit_after
 
     gc.freeze()
     gc.enable()
     server = Server(wiring.hooks(), __version__)
     try:
-        code = asyncio.run(server.run(channel, client))
+        code = asyncio.run(server.run(channel, client, lambda: exit_after(GRACE, 1)))
     except KeyboardInterrupt:
         server.scheduler.stop()
         code = 130

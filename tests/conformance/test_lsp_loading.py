@@ -1,0 +1,299 @@
+"""Loading, progress and settings, with the server in this process and stand-ins for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.completion import CompletionRequest, CompletionResult, CompletionStats
+from lsp_server.errors import ModelMissingError
+from lsp_server.server import Configuration, Hooks, Server
+from lsp_server.session import Complete, RequestOptions, Shown
+from lsp_server.stdio import socket_channel
+from tests.lsp_client import TIMEOUT, RawClient
+
+URI = "file:///a.py"
+
+
+def says(text: str) -> Complete:
+    def complete(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+        return CompletionResult(text, request.offset, request.offset, None, CompletionStats())
+
+    return complete
+
+
+@dataclass
+class Product:
+    """Stands for everything behind the server; loading waits for `gate`."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    loads: list[Any] = field(default_factory=list)
+    cancelled: list[str | None] = field(default_factory=list)
+    configured: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    accepted: list[Shown] = field(default_factory=list)
+    fail: Exception | None = None
+    thread: str = ""
+
+    def configure(
+        self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
+    ) -> Configuration:
+        self.configured.append((dict(initialization), dict(section), root))
+        merged = {**initialization, **section}
+        return Configuration(
+            options=RequestOptions(max_tokens=merged.get("max_tokens", 64)),
+            model=merged.get("model", "default"),
+            settings=merged.get("model", "default"),
+            warnings=("a warning",) if merged.get("odd") else (),
+        )
+
+    def load(
+        self, settings: Any, progress: Callable[[str, int, int], None], cancel: CancelToken
+    ) -> Complete:
+        self.thread = threading.current_thread().name
+        self.loads.append(settings)
+        progress("building", 1, 4)
+        with cancel.on_cancel(self.gate.set):
+            assert self.gate.wait(TIMEOUT)
+        self.cancelled.append(cancel.reason)
+        cancel.raise_if_cancelled()
+        if self.fail is not None:
+            raise self.fail
+        return says(f"from {settings}")
+
+    def hooks(self) -> Hooks:
+        return Hooks(configure=self.configure, load=self.load, on_accept=self.accepted.append)
+
+
+@contextmanager
+def served(product: Product) -> Iterator[RawClient]:
+    ours, theirs = socket.socketpair()
+    codes: list[int] = []
+
+    def serve() -> None:
+        server = Server(product.hooks(), "0")
+        codes.append(asyncio.run(server.run(socket_channel(ours))))
+        assert server.scheduler.join(TIMEOUT)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    stream = theirs.makefile("rb")
+    client = RawClient(theirs.sendall, stream.readline, stream.read)
+    try:
+        yield client
+        client.request("shutdown")
+        client.notify("exit")
+        thread.join(TIMEOUT)
+        assert codes == [0]
+    finally:
+        product.gate.set()
+        theirs.shutdown(socket.SHUT_RDWR)
+        thread.join(TIMEOUT)
+        ours.close()
+
+
+def ready(client: RawClient) -> None:
+    """Wait for the log line that says so."""
+    client.wait_for(lambda m: (m.get("params") or {}).get("message") == "tabahead: ready")
+
+
+def text_of(result: Any) -> str:
+    (item,) = result["items"]
+    return str(item["insertText"])
+
+
+def test_requests_before_the_model_is_there_are_answered_model_loading() -> None:
+    product = Product()
+    with served(product) as client:
+        client.initialize()
+        client.open(URI, "x = ")
+        assert client.complete(URI, 0, 4) == {"items": []}
+        assert client.explain(URI)["reason"] == "model-loading"
+        product.gate.set()
+        ready(client)
+        assert text_of(client.complete(URI, 0, 4)) == "from default"
+        assert product.thread == "tabahead-inference"
+
+
+def test_loading_starts_after_initialized_and_not_before() -> None:
+    product = Product()
+    with served(product) as client:
+        client.request("initialize", {"capabilities": {}})
+        client.open(URI, "x = ")
+        assert client.complete(URI, 0, 4) == {"items": []}
+        assert product.loads == []
+        product.gate.set()
+        client.notify("initialized")
+        ready(client)
+
+
+def test_clients_without_progress_are_sent_none() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        ready(client)
+        methods = {message.get("method") for message in client.messages}
+        assert methods <= {"window/logMessage"}
+
+
+def test_progress_is_shown_from_begin_to_end() -> None:
+    product = Product()
+    with served(product) as client:
+        client.initialize(capabilities={"window": {"workDoneProgress": True}})
+        created = client.notification("window/workDoneProgress/create")
+        begin = client.notification("$/progress")
+        assert begin["token"] == created["token"]
+        assert begin["value"]["kind"] == "begin"
+        values = [begin["value"]]
+        while "building" not in values[-1].get("message", ""):
+            values.append(client.notification("$/progress")["value"])
+        assert values[-1]["percentage"] == 25
+        product.gate.set()
+        while values[-1]["kind"] != "end":
+            values.append(client.notification("$/progress")["value"])
+        ready(client)
+
+
+def test_cancelled_progress_stops_loading_and_says_so() -> None:
+    product = Product()
+    with served(product) as client:
+        client.initialize(capabilities={"window": {"workDoneProgress": True}})
+        begin = client.notification("$/progress")
+        client.notify("window/workDoneProgress/cancel", {"token": begin["token"]})
+        client.wait_for(lambda m: (m.get("params") or {}).get("value", {}).get("kind") == "end")
+        assert product.cancelled == ["cancelled"]
+        client.open(URI, "x = ")
+        assert client.complete(URI, 0, 4) == {"items": []}
+        explained = client.explain(URI)
+        assert explained["reason"] == "model-missing"
+        assert "cancelled" in explained["message"]
+
+
+def test_a_model_that_cannot_load_is_told_once_and_another_may_be_chosen() -> None:
+    product = Product(fail=ModelMissingError("There is no model x; run `tabahead models fetch x`."))
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        told = client.notification("window/showMessage")
+        assert told == {"type": 1, "message": f"tabahead: {product.fail}"}
+        client.open(URI, "x = ")
+        assert client.complete(URI, 0, 4) == {"items": []}
+        assert client.explain(URI)["message"] == str(product.fail)
+        product.fail = None
+        settings = {"settings": {"tabahead": {"model": "other"}}}
+        client.notify("workspace/didChangeConfiguration", settings)
+        ready(client)
+        assert text_of(client.complete(URI, 0, 4)) == "from other"
+        assert product.loads == ["default", "other"]
+
+
+def test_a_defect_while_loading_is_a_missing_model_and_no_end() -> None:
+    product = Product(fail=ZeroDivisionError())
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        assert "ZeroDivisionError" in client.notification("window/showMessage")["message"]
+        client.open(URI, "x = ")
+        assert client.complete(URI, 0, 4) == {"items": []}
+        assert client.explain(URI)["reason"] == "model-missing"
+
+
+def test_settings_that_do_not_touch_the_model_do_not_load_it_again() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        ready(client)
+        for params in ({"settings": {"tabahead": {"max_tokens": 3}}}, {"settings": None}, None):
+            client.notify("workspace/didChangeConfiguration", params)
+        client.open(URI, "x = ")
+        assert text_of(client.complete(URI, 0, 4)) == "from default"
+        assert product.loads == ["default"]
+        assert product.configured[-1][1] == {"max_tokens": 3}
+
+
+def test_a_client_that_offers_configuration_is_asked_for_our_section() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.replies["workspace/configuration"] = lambda params: [{"model": "chosen"}]
+        client.initialize(
+            capabilities={
+                "workspace": {
+                    "configuration": True,
+                    "didChangeConfiguration": {"dynamicRegistration": True},
+                }
+            },
+            initializationOptions={"model": "initial"},
+            rootUri="file:///tmp/some%20where",
+        )
+        ready(client)
+        asked = client.notification("workspace/configuration")
+        assert asked == {"items": [{"section": "tabahead"}]}
+        registered = client.notification("client/registerCapability")["registrations"]
+        assert [entry["method"] for entry in registered] == ["workspace/didChangeConfiguration"]
+        assert product.loads == ["chosen"], "the model is loaded once, with all settings known"
+        root = Path("/tmp/some where")
+        assert product.configured[-1] == ({"model": "initial"}, {"model": "chosen"}, root)
+        client.replies["workspace/configuration"] = lambda params: [{"model": "again"}]
+        client.notify("workspace/didChangeConfiguration", {"settings": None})
+        ready(client)
+        assert product.loads == ["chosen", "again"]
+
+
+def test_a_client_that_refuses_or_forgets_its_settings_gets_the_defaults() -> None:
+    for answer in ([], None, [None], ["text"], {"a": 1}):
+        product = Product()
+        product.gate.set()
+        with served(product) as client:
+            client.replies["workspace/configuration"] = lambda params, answer=answer: answer
+            client.initialize(capabilities={"workspace": {"configuration": True}})
+            ready(client)
+            assert product.loads == ["default"]
+
+
+def test_a_warning_about_settings_is_shown_once() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize(initializationOptions={"odd": True})
+        ready(client)
+        shown = client.notification("window/showMessage")
+        assert shown == {"type": 2, "message": "tabahead: a warning"}
+        client.notify("workspace/didChangeConfiguration", {"settings": {"tabahead": {"odd": True}}})
+        client.request("tabahead/explain", {"textDocument": {"uri": URI}})
+        assert not any(m.get("method") == "window/showMessage" for m in client.messages)
+
+
+def test_static_registration_only() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        support = {"inlineCompletion": {"dynamicRegistration": True}}
+        result = client.initialize(capabilities={"textDocument": support})["result"]
+        assert result["capabilities"]["inlineCompletionProvider"] == {}
+        ready(client)
+        methods = [message.get("method") for message in client.messages]
+        assert "client/registerCapability" not in methods
+
+
+def test_an_accepted_item_is_reported_exactly_once() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        ready(client)
+        client.open(URI, "x = ")
+        (item,) = client.complete(URI, 0, 4)["items"]
+        assert product.accepted == []
+        for _ in range(2):
+            client.request("workspace/executeCommand", item["command"])
+        (shown,) = product.accepted
+        assert (shown.uri, shown.text) == (URI, "from default")
