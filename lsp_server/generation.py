@@ -18,11 +18,11 @@ from lsp_server.errors import Cancelled
 from lsp_server.place import (
     Place,
     closes_block,
-    indent_of,
     indent_width,
     may_become_closer,
     normalise_line_ends,
     repeats_next_line,
+    smaller_indent,
 )
 from lsp_server.postprocess.markers import marker_start
 
@@ -166,9 +166,9 @@ def _block_stop(text: str, rule: StopRule) -> int | None:
     indentation than the cursor has, the rest of the block may have that too.
     """
     start, has_text, floor = 0, False, rule.floor
-    first, _, _ = text.partition("\n")
-    if rule.place.on_blank_line and rule.closer_width is None and first.strip():
-        floor = min(floor, indent_width(first)) if indent_of(first) else floor
+    smaller = smaller_indent(text, rule.place)
+    if smaller is not None and rule.closer_width is None:
+        floor = min(floor, indent_width(smaller))
     while True:
         end = text.find("\n", start)
         line = text[start:] if end < 0 else text[start:end]

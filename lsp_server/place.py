@@ -18,6 +18,7 @@ _CLOSER_LINE = re.compile(r"[\])}]+[\])},;]*|end[\w ]{0,10};?|</[\w.:-]*>?")
 _NOT_BLANK = re.compile(r"\S")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _QUOTES = "\"'`"
+_LINE_TAIL = ";, \t"
 _MIN_STATEMENT = 4
 
 
@@ -95,6 +96,18 @@ def indent_width(line: str, tab_size: int = 4) -> int:
     return len(indent_of(line).expandtabs(tab_size))
 
 
+def smaller_indent(text: str, place: Place) -> str | None:
+    """The indentation that `text` asks for on a blank line that has more; None where it does not.
+
+    One blank or tab alone is no indentation but the seam that the prompt left open.
+    """
+    leading = indent_of(text)
+    is_smaller = 1 < len(leading) < len(place.line_before)
+    if place.on_blank_line and is_smaller and place.line_before.startswith(leading):
+        return leading
+    return None
+
+
 def opens_block(line: str) -> bool:
     return line.rstrip().endswith(_OPENERS) and _COMMENT.match(line) is None
 
@@ -125,11 +138,12 @@ def repeats_next_line(line: str, text_before: str, next_line: str | None) -> boo
 
     A closer belongs to the generated text as long as that has an opener of its own to close.
     """
-    if next_line is None or line.rstrip() != next_line.rstrip():
+    if next_line is None:
         return False
     if closes_block(line):
-        return open_brackets(text_before) <= 0
-    return is_statement(line)
+        same = line.rstrip(_LINE_TAIL) == next_line.rstrip(_LINE_TAIL)
+        return same and open_brackets(text_before) <= 0
+    return line.rstrip() == next_line.rstrip() and is_statement(line)
 
 
 def open_brackets(text: str) -> int:
@@ -137,18 +151,22 @@ def open_brackets(text: str) -> int:
     return sum(text.count(opener) - text.count(closer) for closer, opener in _BRACKETS.items())
 
 
+def bracket_pairs(text: str) -> dict[int, int]:
+    """Index of each bracket that has its partner in `text` -> the partner's index."""
+    stack: list[int] = []
+    pairs: dict[int, int] = {}
+    for index, character in enumerate(text):
+        if character in _BRACKETS.values():
+            stack.append(index)
+        elif stack and _BRACKETS.get(character) == text[stack[-1]]:
+            opener = stack.pop()
+            pairs[opener], pairs[index] = index, opener
+    return pairs
+
+
 def imbalance(line: str) -> int:
     """Brackets without their partner plus kinds of quotes that occur an odd number of times."""
-    stack: list[str] = []
-    num_unmatched = 0
-    for character in line:
-        if character in _BRACKETS.values():
-            stack.append(character)
-        elif character in _BRACKETS:
-            if stack and stack[-1] == _BRACKETS[character]:
-                stack.pop()
-            else:
-                num_unmatched += 1
+    num_brackets = sum(character in "()[]{}" for character in line)
     unescaped = line.replace("\\\\", "").replace('\\"', "").replace("\\'", "")
     num_odd = sum(unescaped.count(quote) % 2 for quote in _QUOTES)
-    return len(stack) + num_unmatched + num_odd
+    return num_brackets - len(bracket_pairs(line)) + num_odd

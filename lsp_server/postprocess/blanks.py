@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lsp_server.place import Place, indent_of
+from lsp_server.place import Place, indent_of, smaller_indent
 from lsp_server.postprocess.types import Edit
 
 
@@ -21,9 +21,8 @@ def skip_leading_breaks(edit: Edit, place: Place) -> Edit:
 def join_blanks(edit: Edit, place: Place) -> Edit:
     """Remove from the text the blanks that stand before the cursor already.
 
-    The prompt leaves trailing blanks out, so the model writes them again. On a blank line the text
-    may ask for less indentation than there is; then it replaces the line's blanks. One blank alone
-    is no indentation but the seam of a token.
+    The prompt leaves the last one out, so the model writes it again. On a blank line the text may
+    ask for less indentation than there is; then it replaces the line's blanks.
     """
     leading = indent_of(edit.text)
     present = place.line_before[len(place.line_before.rstrip(" \t")) :]
@@ -31,7 +30,7 @@ def join_blanks(edit: Edit, place: Place) -> Edit:
         return edit
     if leading.startswith(present):
         return replace(edit, text=edit.text[len(present) :])
-    if place.on_blank_line and leading != " " and present.startswith(leading):
+    if smaller_indent(edit.text, place) is not None:
         return replace(edit, num_left=len(present))
     return replace(edit, text=edit.text[len(leading) :])
 

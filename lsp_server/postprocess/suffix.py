@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lsp_server.completion import Reason
-from lsp_server.place import Place, imbalance, repeats_next_line
+from lsp_server.place import Place, bracket_pairs, imbalance, repeats_next_line
 from lsp_server.postprocess.types import Dropped, Edit
 
 _MAX_REST = 400
@@ -67,14 +67,22 @@ class _Overlap:
 
 
 def _overlaps(text: str, rest: str) -> Iterator[_Overlap]:
-    """Every way in which `text` can be seen to repeat a beginning of `rest`."""
+    """Every way in which `text` can be seen to repeat a beginning of `rest`.
+
+    A closer whose opener is in `text` too is the text's own and repeats nothing.
+    """
     yield _Overlap(text, 0, 0)
+    pairs = bracket_pairs(text)
+    unpaired = "".join(c for index, c in enumerate(text) if index not in pairs)
     for length in range(1, len(rest) + 1):
         head = rest[:length]
-        if text.endswith(head):
-            if not _splits_word(rest, length):
-                yield _Overlap(text[: len(text) - length], 0, length)
-        elif _re_emitted(head, text):
+        end = len(text) if head[-1].isspace() else len(text.rstrip())
+        start = end - length
+        if text.endswith(head, 0, end):
+            is_own = any(pairs.get(index, start) < start for index in range(start, end))
+            if not is_own and not _splits_word(rest, length):
+                yield _Overlap(text[:start], 0, length)
+        elif _re_emitted(head, unpaired):
             yield _Overlap(text, length, length)
 
 
