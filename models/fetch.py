@@ -329,8 +329,8 @@ def _storage_error(error: OSError, entry: Entry, weights: str, where: Path) -> S
     if error.errno in DISK_FULL:
         needed = _room_mb(entry, weights)
         return StorageError(
-            f"The disk is full at {where.parent.parent}: {entry.name} needs about {needed} MB there in all"
-            f" and {_free_mb(where)} MB are free; free some space or {remedy}."
+            f"The disk is full at {where.parent.parent}: {entry.name} needs about {needed} MB there"
+            f" in all and {_free_mb(where)} MB are free; free some space or {remedy}."
         )
     place = Path(error.filename or where)
     if place.name.startswith(store.PARTIAL):
