@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from lsp_server.postprocess.types import Dropped, Edit
 
 _MAX_REST = 400
 """Longer rests (minified files) are compared by their beginning only."""
+_FIRST_WORD = re.compile(r"\s*(\W*\w{2,})")
 _LOOSE = frozenset("()[]{}\"'`;,: \t")
 """What the text may re-emit with other text between."""
 _PARTNERED = frozenset("()[]{}\"'`")
@@ -42,6 +44,8 @@ def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
     if not rest:
         return edit
     first, line_break, _ = edit.text.partition("\n")
+    if not first.rstrip().endswith(rest) and _rewrites(first, rest):
+        return Dropped(Reason.DUPLICATE_SUFFIX)
     if line_break:
         if first.endswith(rest):
             return replace(edit, num_right=len(rest))
@@ -84,6 +88,15 @@ def _overlaps(text: str, rest: str) -> Iterator[_Overlap]:
                 yield _Overlap(text[:start], 0, length)
         elif _re_emitted(head, unpaired):
             yield _Overlap(text, length, length)
+
+
+def _rewrites(text: str, rest: str) -> bool:
+    """True where the text begins with the rest's first word, and so is another version of the rest.
+
+    `.argv) == 2:` before `.argv) != 2:` is nothing to insert.
+    """
+    found = _FIRST_WORD.match(rest)
+    return found is not None and re.match(re.escape(found[1]) + r"\b", text.lstrip()) is not None
 
 
 def _splits_word(rest: str, length: int) -> bool:

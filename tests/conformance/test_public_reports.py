@@ -1,9 +1,9 @@
 """Faults that users reported to other completion products, each as a tiny case, on the script.
 
-The numbers are those of the collection the cases come from. Not here, since they need what is not
-built yet or another layer: 15, 34, 37, 40 (cache of shown texts), 19 (blanks at the seam with the
-line below), 58, 59 (context of other files), 33, 36, 42, 44, 48, 49, 51, 52, 54 (server sessions) and 47
-(threads of the engine).
+The numbers are those of the collection the cases come from. Not here, since they need what is
+not built yet or another layer: 15, 34, 37, 40 (cache of shown texts), 19 (blanks at the seam with
+the line below), 58, 59 (context of other files), 33, 36, 42, 44, 48, 49, 51, 52, 54 (server
+sessions) and 47 (threads of the engine).
 """
 
 from __future__ import annotations
