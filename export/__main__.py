@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from export.config import WEIGHT_FORMATS
+from export.config import MAX_CONTEXT, WEIGHT_FORMATS
 from lsp_server.errors import TabaheadError
 
 EPILOG = """\
@@ -35,7 +35,7 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
     )
     build.add_argument("--name", help="name in the manifest (default: the name of DIR)")
     build.add_argument(
-        "--context", type=int, default=8192, metavar="N", help="longest text, tokens"
+        "--context", type=int, default=MAX_CONTEXT, metavar="N", help="longest text, tokens"
     )
     build.add_argument("--licence", help="licence in the manifest (default: the checkpoint's)")
     build.set_defaults(run=_build)

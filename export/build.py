@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from export import BUILDER_VERSION
-from export.config import FORMS, WEIGHT_FORMATS, ModelConfig, WeightFormat
+from export.config import FORMS, MAX_CONTEXT, WEIGHT_FORMATS, ModelConfig, WeightFormat
 from export.gguf_source import GgufSource, Matrix, TokenizerData
 from export.graph import BITS, WEIGHTS_NAME, build_graph, rotary_tables
 from export.quantize import BLOCK_SIZE, quantize_blocks
@@ -31,7 +31,6 @@ from lsp_server.engine.manifest import (
 )
 from lsp_server.errors import SettingsError, StorageError, UnsupportedModelError
 
-MAX_CONTEXT = 8192
 TOKENIZER_NAME = "tokenizer.json"
 
 Progress = Callable[[str, int, int], None]
@@ -60,6 +59,8 @@ def build(
         raise SettingsError(
             f"Unknown weight format {weights!r}; use one of {', '.join(WEIGHT_FORMATS)}."
         )
+    if context_length < 1:
+        raise SettingsError(f"The context length must be at least 1 token, not {context_length}.")
     weight_format = cast(WeightFormat, weights)
     report = progress or _silent
     report("checkpoint", 0, 1)

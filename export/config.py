@@ -9,6 +9,9 @@ WEIGHT_FORMATS: tuple[str, ...] = get_args(WeightFormat)
 Form = Literal["chain", "tree"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
+MAX_CONTEXT = 8192
+"""Default bound on the rotary tables; a longer context would be slow on a CPU long before."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:

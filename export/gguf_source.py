@@ -89,9 +89,9 @@ class GgufSource:
 
     def config(self, max_context: int) -> ModelConfig:
         """The shape of the model; its context length is cut to `max_context`."""
-        num_heads = int(self._require_own("attention.head_count"))
-        hidden_size = int(self._require_own("embedding_length"))
-        head_size = int(self._own("attention.key_length") or hidden_size // num_heads)
+        num_heads = self._size("attention.head_count")
+        hidden_size = self._size("embedding_length")
+        head_size = self._size("attention.key_length", hidden_size // num_heads)
         for key, value in (
             ("rope.dimension_count", self._own("rope.dimension_count")),
             ("attention.value_length", self._own("attention.value_length")),
@@ -103,13 +103,13 @@ class GgufSource:
                 )
         return ModelConfig(
             family=self.family,
-            num_layers=int(self._require_own("block_count")),
+            num_layers=self._size("block_count"),
             num_heads=num_heads,
-            num_kv_heads=int(self._own("attention.head_count_kv") or num_heads),
+            num_kv_heads=self._size("attention.head_count_kv", num_heads),
             head_size=head_size,
             hidden_size=hidden_size,
             vocab_size=int(self._tensor("token_embd.weight").shape[1]),
-            context_length=min(int(self._require_own("context_length")), max_context),
+            context_length=min(self._size("context_length"), max_context),
             rope_base=float(self._own("rope.freq_base") or 10000.0),
             norm_epsilon=float(self._require_own("attention.layer_norm_rms_epsilon")),
             tied_head="output.weight" not in self._tensors,
@@ -127,13 +127,11 @@ class GgufSource:
             ) from error
         matrix = np.asarray(values, dtype=np.float32)
         if ARCHITECTURES[self.family].permuted_rope:
+            num_heads = self._size("attention.head_count")
             if name.endswith("attn_q.weight"):
-                return halves_from_pairs(matrix, int(self._require_own("attention.head_count")))
+                return halves_from_pairs(matrix, num_heads)
             if name.endswith("attn_k.weight"):
-                heads = self._own("attention.head_count_kv")
-                return halves_from_pairs(
-                    matrix, int(heads or self._require_own("attention.head_count"))
-                )
+                return halves_from_pairs(matrix, self._size("attention.head_count_kv", num_heads))
         return matrix
 
     def tokenizer_data(self) -> TokenizerData:
@@ -190,7 +188,7 @@ class GgufSource:
 
     def _known_tensors(self) -> Iterator[str]:
         yield from ("token_embd.weight", "output_norm.weight", "output.weight")
-        for layer in range(int(self._require_own("block_count"))):
+        for layer in range(self._size("block_count")):
             for name in LAYER_TENSORS:
                 yield f"blk.{layer}.{name}.weight"
 
@@ -203,6 +201,19 @@ class GgufSource:
 
     def _own(self, key: str) -> Any:
         return self._metadata(f"{self.family}.{key}")
+
+    def _size(self, key: str, default: int | None = None) -> int:
+        """A count of the architecture; some families keep one value per layer, which is refused."""
+        value = self._own(key)
+        if value is None and default is not None:
+            return default
+        value = self._require_own(key)
+        if not isinstance(value, int) or value < 1:
+            raise UnsupportedModelError(
+                f"{self.path.name} has {self.family}.{key} = {value!r}; only one positive number"
+                " for all layers is supported."
+            )
+        return value
 
     def _require(self, key: str) -> Any:
         value = self._metadata(key)

@@ -51,10 +51,12 @@ def write_tiny_gguf(
     tied: bool = False,
     down_type: gguf.GGMLQuantizationType | None = None,
     extra_tensor: str | None = None,
+    num_kv_heads: int | list[int] = NUM_KV_HEADS,
 ) -> None:
     """The checkpoint alone. An untied head keeps it from echoing its last token for ever.
 
-    `down_type` claims that type for the first `ffn_down`; `extra_tensor` adds one of that name.
+    `down_type` claims that type for the first `ffn_down`; `extra_tensor` adds one of that name;
+    `num_kv_heads` changes the metadata only.
     """
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_block_count(layers)
@@ -62,7 +64,7 @@ def write_tiny_gguf(
     writer.add_embedding_length(HIDDEN_SIZE)
     writer.add_feed_forward_length(FEED_FORWARD)
     writer.add_head_count(NUM_HEADS)
-    writer.add_head_count_kv(NUM_KV_HEADS)
+    writer.add_head_count_kv(num_kv_heads)
     writer.add_rope_dimension_count(HEAD_SIZE)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)

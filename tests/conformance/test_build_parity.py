@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +94,19 @@ def test_the_default_model_chooses_as_the_reference_does(default_model_folder, g
     """8-bit weights keep at least 95 of 100 choices; 4-bit weights lose one in five."""
     logits = _logits(default_model_folder, "chain", golden["ids"])
     assert (logits.argmax(axis=1) == golden["top_ids"][:, 0]).mean() >= 0.95
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the resource module")
+def test_the_default_build_fits_in_two_gigabytes_and_is_repeatable(
+    checkpoint, default_model_folder, tmp_path
+):
+    import resource
+
+    command = [sys.executable, "-m", "export", "build", str(checkpoint), "--out"]
+    subprocess.run([*command, str(tmp_path / "again")], check=True, capture_output=True)
+    # The largest of all children so far: at least this one's.
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert peak * (1 if sys.platform == "darwin" else 1024) < 2e9
+    again, installed = Manifest.load(tmp_path / "again"), Manifest.load(default_model_folder)
+    if again.builder_version == installed.builder_version:
+        assert again.files == installed.files

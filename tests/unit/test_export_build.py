@@ -145,6 +145,11 @@ def test_an_unknown_weight_format_is_refused(checkpoint, tmp_path):
         build(checkpoint, tmp_path / "m", name="m", weights="int3")
 
 
+def test_a_context_of_nothing_is_refused(checkpoint, tmp_path):
+    with pytest.raises(SettingsError, match="at least 1 token, not 0"):
+        build(checkpoint, tmp_path / "m", name="m", context_length=0)
+
+
 def test_an_unknown_pre_tokenizer_stops_the_build_before_it_writes(tmp_path):
     write_tiny_gguf(tmp_path / "m.gguf", pre="klingon")
     with pytest.raises(UnsupportedModelError, match="klingon"):

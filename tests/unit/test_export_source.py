@@ -47,6 +47,12 @@ def test_a_tensor_that_the_graph_would_ignore_is_refused_by_name(tmp_path):
         GgufSource(tmp_path / "m.gguf")
 
 
+def test_a_size_that_differs_by_layer_is_refused_by_name(tmp_path):
+    write_tiny_gguf(tmp_path / "m.gguf", num_kv_heads=[2, 1])
+    with pytest.raises(UnsupportedModelError, match=r"attention\.head_count_kv = \[2, 1\]"):
+        GgufSource(tmp_path / "m.gguf").config(100)
+
+
 def test_an_unknown_pre_tokenizer_is_refused_by_name():
     with pytest.raises(UnsupportedModelError, match=r"'klingon'.*tokenizer\.ggml\.pre.*smollm"):
         build_tokenizer(_vocabulary(pre="klingon"))
