@@ -32,8 +32,8 @@ _MEASURE_ROUNDS = 5
 _MARGIN = 1.03
 """A draft must promise this much over a plain pass: estimates and clocks are noisy."""
 _DECAY = 0.98
-_PRIOR_WEIGHT = 4.0
-_PRIORS = {0: 0.3, 1: 0.45, 2: 0.65, 3: 0.8, 4: 0.85}
+_PRIOR_WEIGHT = 3.0
+_PRIORS = (0.3, 0.45, 0.65, 0.8, 0.85)
 """First guess of acceptance by strength class, until drafts have been seen to come true or not."""
 
 
@@ -95,19 +95,32 @@ class Controller:
 
         Not to be called for rounds cut short by the end of text, a limit or a cancellation.
         """
+        kind = _strength_class(draft.strength)
         for position, (drafted, token) in enumerate(zip(draft.token_ids, emitted, strict=False)):
-            key = (draft.source, _strength_class(draft.strength), position)
-            true, seen = self._seen.get(key, (0.0, 0.0))
+            true, seen = self._evidence(draft.source, kind, position)
             hit = drafted == token
-            self._seen[key] = (true * _DECAY + hit, seen * _DECAY + 1.0)
+            self._seen[draft.source, kind, position] = (true * _DECAY + hit, seen * _DECAY + 1.0)
             if not hit:
                 return
 
     def acceptance(self, source: str, strength: int, position: int) -> float:
         """P(token at `position` is accepted | those before it were)."""
-        kind = _strength_class(strength)
-        true, seen = self._seen.get((source, kind, position), (0.0, 0.0))
-        return (true + _PRIORS[kind] * _PRIOR_WEIGHT) / (seen + _PRIOR_WEIGHT)
+        true, seen = self._evidence(source, _strength_class(strength), position)
+        return true / seen
+
+    def _evidence(self, source: str, kind: int, position: int) -> tuple[float, float]:
+        """What was seen, or a first guess that decays like it.
+
+        Where a source fails at its first tokens, those behind are never reached: their guess is at
+        most what the position before them has come to.
+        """
+        if (source, kind, position) in self._seen:
+            return self._seen[source, kind, position]
+        guess = _PRIORS[kind]
+        if position > 0:
+            true, seen = self._evidence(source, kind, position - 1)
+            guess = min(guess, true / seen)
+        return guess * _PRIOR_WEIGHT, _PRIOR_WEIGHT
 
 
 def measure(slot: Slot, clock: Callable[[], float] = time.perf_counter) -> CostCurve:
