@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lsp_server.cancellation import CancelToken
@@ -35,12 +35,15 @@ class EngineBackend:
         *,
         prompt_tokens: int,
         load_ms: float,
+        release: Callable[[], None],
     ) -> None:
+        """`release` ends this process's use of the model's folder; called by `close`."""
         self.model = model
         self.tokenizer = tokenizer
         self.controller = controller
         self._prompt_tokens = prompt_tokens
         self._load_ms = load_ms
+        self._release = release
         self._lookups: OrderedDict[str, PromptLookup] = OrderedDict()
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
@@ -77,6 +80,7 @@ class EngineBackend:
 
     def close(self) -> None:
         self._lookups.clear()
+        self._release()
 
 
 class EngineGeneration:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_server.cancellation import CancelToken
@@ -36,16 +37,32 @@ def load_backend(settings: Settings, progress: Progress, cancel: CancelToken) ->
 
 def load_engine(settings: Settings, progress: Progress, cancel: CancelToken) -> EngineBackend:
     """Open the model folder, its tokenizer and its cost curve (measured at the first load)."""
+    from models import catalogue, store
+
+    use = catalogue.acquire(settings.model)
+    try:
+        if settings.model in catalogue.entries():
+            store.collect(settings.model)
+        return _open(use.folder, use.release, settings, progress, cancel)
+    except BaseException:
+        use.release()
+        raise
+
+
+def _open(
+    folder: Path,
+    release: Callable[[], None],
+    settings: Settings,
+    progress: Progress,
+    cancel: CancelToken,
+) -> EngineBackend:
     from lsp_server.backend import EngineBackend
     from lsp_server.engine.controller import Controller, cost_curve
     from lsp_server.engine.onnx_model import OnnxModel
     from lsp_server.engine.tokenizer import Tokenizer
-    from models.catalogue import resolve
 
     start = time.perf_counter()
-    folder = resolve(settings.model)
-    stages = ("loading the model", "loading the tokenizer", "measuring this machine")
-    progress(stages[0], 0, len(stages))
+    progress("loading the model", 0, 3)
     model = OnnxModel(
         folder,
         threads=settings.engine.threads,
@@ -54,17 +71,18 @@ def load_engine(settings: Settings, progress: Progress, cancel: CancelToken) -> 
         kv_memory_mb=settings.engine.kv_memory_mb,
     )
     cancel.raise_if_cancelled()
-    progress(stages[1], 1, len(stages))
+    progress("loading the tokenizer", 1, 3)
     tokenizer = Tokenizer(folder / "tokenizer.json")
     cancel.raise_if_cancelled()
-    progress(stages[2], 2, len(stages))
+    progress("measuring this machine", 2, 3)
     curve = cost_curve(model.slot(""), paths().costs)
     model.release("")
-    progress(stages[2], 3, len(stages))
+    progress("ready", 3, 3)
     return EngineBackend(
         model,
         tokenizer,
         Controller(curve),
         prompt_tokens=settings.prompt_tokens,
         load_ms=(time.perf_counter() - start) * 1000,
+        release=release,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from lsp_server.bench.cases import load_cases
 from lsp_server.bench.engine import Bench, Prompt, Run
 from lsp_server.bench.report import (
     bootstrap_interval,
@@ -47,7 +48,8 @@ class Row:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     num_prompts = args.cases or (_FULL if args.full else _PROMPTS)
-    bench = Bench(args, settings, num_prompts=num_prompts, max_prompt=_MAX_PROMPT)
+    cases, origin = load_cases(num_prompts, args.data)
+    bench = Bench(settings, cases, _MAX_PROMPT)
     rows = [_measure(bench, prompt) for prompt in tqdm(bench.prompts, unit="prompt")]
     speedups = [row.speedup for row in rows]
     low, high = bootstrap_interval(speedups)
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "machine": machine(bench.backend.model.threads),
         "model": bench.describe()["model"],
         "cases": len(rows),
-        "data": bench.origin,
+        "data": origin,
         "plain_ms_per_token": round(statistics.median(row.plain_ms for row in rows), 3),
         "ms_per_token": round(statistics.median(row.lookup_ms for row in rows), 3),
         "speedup": round(geometric_mean(speedups), 4),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lsp_server.bench.cases import Case, load_cases
+from lsp_server.bench.cases import Case
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
 from lsp_server.engine.controller import Controller
@@ -38,27 +37,23 @@ class Run:
 
 
 class Bench:
-    """A model and the prompts of one suite."""
+    """A model, one slot of it, and the prompts of one suite."""
 
-    def __init__(
-        self, args: argparse.Namespace, settings: Settings, *, num_prompts: int, max_prompt: int
-    ) -> None:
+    def __init__(self, settings: Settings, cases: Sequence[Case] = (), max_prompt: int = 0) -> None:
         self.backend = load_engine(settings, lambda *_: None, CancelToken())
-        cases, self.origin = load_cases(num_prompts, args.data)
-        self._max_prompt = max_prompt
-        self.prompts = [self._prompt(case) for case in cases]
+        self.prompts = [self._prompt(case, max_prompt) for case in cases]
         self.slot: Slot = self.backend.model.slot("bench")
 
     @property
     def controller(self) -> Controller:
         return self.backend.controller
 
-    def _prompt(self, case: Case) -> Prompt:
+    def _prompt(self, case: Case, max_prompt: int) -> Prompt:
         """As the product makes it, cut to the suite's length."""
         snapshot = Snapshot(case.name, 0, "", case.prefix + case.suffix)
         request = CompletionRequest(snapshot, len(case.prefix), max_tokens=1)
         token_ids, suffix_ids = self.backend.prompt_ids(request)
-        return Prompt(case.name, token_ids[-self._max_prompt :], suffix_ids)
+        return Prompt(case.name, token_ids[-max_prompt:], suffix_ids)
 
     def lookup(self, prompt: Prompt) -> PromptLookup:
         drafter = PromptLookup()

@@ -12,6 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from lsp_server.bench.cases import load_cases
 from lsp_server.bench.engine import Bench, Prompt
 from lsp_server.bench.report import machine, publish, table
 from lsp_server.engine.decode import PREFILL_CHUNK, common_prefix
@@ -26,7 +27,8 @@ _CASES, _FULL = 100, 400
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     num_cases = args.cases or (_FULL if args.full else _CASES)
-    bench = Bench(args, settings, num_prompts=num_cases, max_prompt=_MAX_PROMPT)
+    cases, origin = load_cases(num_cases, args.data)
+    bench = Bench(settings, cases, _MAX_PROMPT)
     strict = not args.default_mode
     params = DecodeParams(max_new_tokens=_NEW_TOKENS, strict=strict)
     mismatches: list[tuple[str, str, int]] = []
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "machine": machine(bench.backend.model.threads),
         "model": bench.describe()["model"],
         "mode": "strict" if strict else "default",
-        "data": bench.origin,
+        "data": origin,
         "cases": len(bench.prompts),
         "mismatches": len(mismatches),
         "numeric_divergences": excused,

@@ -42,7 +42,8 @@ def main() -> None:
     console.print(Text.from_ansi(output))
     target = Path(__file__).with_name("ghost-text.svg")
     # The font would be loaded from the network by whoever looks at the picture.
-    picture = re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="ghost text"), flags=re.S)
+    drawn = console.export_svg(title="ghost text")
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
     target.write_text(picture, encoding="utf-8")
     print(target)
 
