@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TabaheadError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Stopped; a folder that was being built is not kept.", file=sys.stderr)
+        return 130
 
 
 def _build(arguments: argparse.Namespace) -> int:

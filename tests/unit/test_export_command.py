@@ -32,6 +32,15 @@ def test_a_fault_is_one_sentence_on_stderr_and_exit_1(tmp_path, capsys):
     assert "Traceback" not in captured.err
 
 
+def test_ctrl_c_is_one_sentence_too(tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("export.build.build", interrupted)
+    assert main(["build", "m.gguf", "--out", str(tmp_path / "m")]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("damage", ["truncate", "flip"])
 def test_check_finds_a_damaged_file(tmp_path, capsys, damage):
     build_tiny_model(tmp_path / "m")
