@@ -11,7 +11,7 @@ from collections.abc import Callable
 from lsp_server.completion import Reason
 from lsp_server.place import Place
 from lsp_server.postprocess.blanks import cut_trailing_space, join_blanks, skip_leading_breaks
-from lsp_server.postprocess.markers import cut_markers, unify_line_ends
+from lsp_server.postprocess.markers import cut_markers
 from lsp_server.postprocess.repetition import cut_repeated_lines, drop_echo, drop_endless
 from lsp_server.postprocess.suffix import cover_rest, cut_next_lines
 from lsp_server.postprocess.types import Dropped, Edit
@@ -26,7 +26,6 @@ def drop_empty(edit: Edit, place: Place) -> Edit | Dropped:
 STEPS: tuple[Step, ...] = (
     # What no document may ever get.
     cut_markers,
-    unify_line_ends,
     # The seam with the text before the cursor.
     skip_leading_breaks,
     join_blanks,
@@ -44,7 +43,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def postprocess(raw: str, place: Place) -> Edit | Dropped:
-    """Run all steps in order; the first that drops the text ends it."""
+    """Run all steps in order; the first that drops the text ends it. `raw` has `\\n` line ends only."""
     edit = Edit(raw)
     for step in STEPS:
         outcome = step(edit, place)

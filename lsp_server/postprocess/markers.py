@@ -1,11 +1,11 @@
-"""Control markers of models, and line ends: cut before anything else looks at the text."""
+"""Control markers of models: cut before anything else looks at the text."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from lsp_server.place import Place, normalise_line_ends
+from lsp_server.place import Place
 from lsp_server.postprocess.types import Edit
 
 _MARKER = re.compile(
@@ -51,8 +51,3 @@ def cut_markers(edit: Edit, place: Place) -> Edit:
     text = text if start is None else text[:start]
     start = _partial_marker_start(text)
     return replace(edit, text=text if start is None else text[:start])
-
-
-def unify_line_ends(edit: Edit, place: Place) -> Edit:
-    """`\\n` only: Neovim would show a carriage return as `^M`."""
-    return replace(edit, text=normalise_line_ends(edit.text))

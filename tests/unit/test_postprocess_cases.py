@@ -42,7 +42,6 @@ def test_an_edit_stays_on_its_line_and_has_text(before, after, raw):
     if isinstance(outcome, Dropped):
         return
     assert outcome.text.strip()
-    assert "\r" not in outcome.text
     assert not outcome.text.endswith("\n")
     assert 0 <= outcome.num_left <= len(place.line_before)
     assert 0 <= outcome.num_right <= len(place.rest)
