@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from lsp_server.session import Complete
     from lsp_server.stdio import Channel
 
-GRACE = 4.0
+GRACE = 3.0
 """Seconds from the client's death to ours, whatever still runs."""
 
-JOIN_TIMEOUT = 2.0
+JOIN_TIMEOUT = 1.0
 """Seconds that a running inference gets to notice that the server is ending."""
 
 

@@ -1,4 +1,4 @@
-"""What a request is answered with, whatever the document, the engine and the client do meanwhile."""
+"""How requests are answered, whatever the document, the engine and the client do meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,13 +58,9 @@ def client(script: Path, home: str) -> Iterator[ServerProcess]:
         assert client.garbage == []
 
 
-def uri_of(request: pytest.FixtureRequest) -> str:
-    return f"file:///{abs(hash(request.node.name))}.py"
-
-
 @pytest.fixture
 def uri(client: ServerProcess, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = uri_of(request)
+    name = f"file:///{request.node.name}.py"
     yield name
     client.notify("textDocument/didClose", {"textDocument": {"uri": name}})
 
@@ -277,10 +272,6 @@ def test_an_engine_that_fails_is_an_answer_and_no_end(noisy: ServerProcess) -> N
         assert f"printed by {source}" in errors
     assert "completion failed: ValueError" in errors
     assert "text of the user" not in errors, "user code is not logged"
-
-
-def params_of(**more: Any) -> dict[str, Any]:
-    return {"processId": None, "rootUri": None, "capabilities": {}, **more}
 
 
 def test_an_unknown_setting_is_a_warning_with_the_nearest_name(script: Path, home: str) -> None:

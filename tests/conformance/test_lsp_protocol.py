@@ -276,7 +276,10 @@ def test_shutdown_without_parameters_and_exit_in_one_write(fresh: ServerProcess)
     fresh.initialize()
     fresh.open("file:///slow.py", "slow")
     request = fresh.start(COMPLETE, at("file:///slow.py", 0, 4))
-    bodies = (b'{"jsonrpc":"2.0","id":"s","method":"shutdown"}', b'{"jsonrpc":"2.0","method":"exit"}')
+    bodies = (
+        b'{"jsonrpc":"2.0","id":"s","method":"shutdown"}',
+        b'{"jsonrpc":"2.0","method":"exit"}',
+    )
     fresh.send_bytes(b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(b), b) for b in bodies))
     assert fresh.response("s")["result"] is None
     assert fresh.response(request)["error"]["code"] == -32800

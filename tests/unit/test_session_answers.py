@@ -1,0 +1,154 @@
+"""What the session makes of settings, deadlines and the engine's results, without a protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.completion import (
+    CompletionRequest,
+    CompletionResult,
+    CompletionStats,
+    Mode,
+    Reason,
+)
+from lsp_server.documents import DocumentStore, Position, Range
+from lsp_server.params import InlineCompletionParams, SelectedItem
+from lsp_server.scheduler import Scheduler
+from lsp_server.session import MAX_SHOWN, Answer, Complete, RequestOptions, Session, Shown
+
+URI = "file:///a.py"
+PATIENCE = 20.0
+
+
+def params(line: int = 0, character: int = 4, **more: Any) -> InlineCompletionParams:
+    defaults: dict[str, Any] = {
+        "uri": URI,
+        "version": None,
+        "invoked": False,
+        "selected": None,
+        "tab_size": None,
+        "insert_spaces": None,
+    }
+    return InlineCompletionParams(position=Position(line, character), **{**defaults, **more})
+
+
+class Engine:
+    """Keeps the requests it gets and answers each with the next of `results`."""
+
+    def __init__(self, *results: CompletionResult | str) -> None:
+        self.requests: list[CompletionRequest] = []
+        self._results = list(results)
+
+    def __call__(self, request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+        self.requests.append(request)
+        result = self._results.pop(0) if self._results else "text"
+        if isinstance(result, str):
+            at = request.offset
+            return CompletionResult(result, at, at, None, CompletionStats())
+        return result
+
+
+def session_with(complete: Complete, text: str = "x = ") -> tuple[Session, list[Shown]]:
+    accepted: list[Shown] = []
+    session = Session(Scheduler(), DocumentStore(), accepted.append)
+    session.documents.open(URI, "python", 1, text)
+    session.use(complete)
+    return session, accepted
+
+
+def ask(session: Session, *asked: InlineCompletionParams) -> list[Answer]:
+    async def main() -> list[Answer]:
+        return [await asyncio.wait_for(session.complete(one), PATIENCE) for one in asked]
+
+    return asyncio.run(main())
+
+
+def test_settings_and_parameters_reach_the_request() -> None:
+    engine = Engine()
+    session, _ = session_with(engine, "é😋 x.he")
+    session.options = RequestOptions(
+        Mode.LINE, 7, (), True, 0.5, 3, automatic_deadline_ms=None, invoked_deadline_ms=60_000
+    )
+    selected = SelectedItem(Range(Position(0, 6), Position(0, 8)), "head")
+    more = {"selected": selected, "tab_size": 2, "insert_spaces": False}
+    ask(session, params(0, 8, **more), params(0, 8, invoked=True))
+    first, second = engine.requests
+    assert (first.mode, first.max_tokens, first.sources) == (Mode.LINE, 7, ())
+    assert (first.strict, first.temperature, first.seed) == (True, 0.5, 3)
+    assert (first.offset, first.tab_size, first.insert_spaces) == (7, 2, False)
+    assert first.selected is not None
+    assert (first.selected.start, first.selected.end) == (5, 7)
+    assert first.deadline_ms is None
+    assert second.invoked
+    assert second.deadline_ms is not None
+    assert 0 < second.deadline_ms <= 60_000
+
+
+def test_waiting_in_the_queue_counts_against_the_deadline() -> None:
+    engine, release, started = Engine(), threading.Event(), threading.Event()
+    session, _ = session_with(engine)
+    session.options = RequestOptions(automatic_deadline_ms=20)
+
+    def blocks(cancel: CancelToken) -> None:
+        started.set()
+        release.wait(PATIENCE)
+
+    async def main() -> Answer:
+        blocked = session.scheduler.submit("other", blocks)
+        asked = asyncio.ensure_future(session.complete(params()))
+        await asyncio.sleep(0.1)
+        release.set()
+        await blocked
+        return await asked
+
+    assert asyncio.run(main()).reason is Reason.DEADLINE
+    assert engine.requests == [], "what is too late is not begun"
+
+
+def test_a_refused_document_never_reaches_the_engine() -> None:
+    engine = Engine()
+    session, _ = session_with(engine)
+    session.options = RequestOptions(refuse=lambda snapshot: Reason.EXCLUDED)
+    (answer,) = ask(session, params())
+    assert answer.reason is Reason.EXCLUDED
+    assert engine.requests == []
+
+
+def test_a_result_without_text_has_a_reason_and_no_item() -> None:
+    nothing = CompletionResult("", 4, 4, Reason.REPETITION, CompletionStats(), message="why")
+    blank = CompletionResult("", 4, 4, None, CompletionStats())
+    session, _ = session_with(Engine(nothing, blank))
+    first, second = ask(session, params(), params())
+    assert (first.reason, first.item, first.message) == (Reason.REPETITION, None, "why")
+    assert (second.reason, second.item) == (Reason.EMPTY, None)
+
+
+def test_a_wider_range_is_worded_in_the_clients_units() -> None:
+    result = CompletionResult("b)", 3, 5, None, CompletionStats())
+    session, _ = session_with(Engine(result), "😋f()")
+    (answer,) = ask(session, params(0, 4))
+    assert answer.item is not None
+    assert (answer.item.start, answer.item.end) == (Position(0, 4), Position(0, 5))
+
+
+def test_closing_a_document_forgets_its_answer() -> None:
+    session, _ = session_with(Engine())
+    ask(session, params())
+    assert session.explain(URI) is not None
+    session.close(URI)
+    session.documents.open(URI, "python", 1, "x")
+    assert session.explain(URI) is None
+
+
+def test_items_are_remembered_for_acceptance_but_not_for_ever() -> None:
+    session, accepted = session_with(Engine())
+    answers = ask(session, *[params()] * (MAX_SHOWN + 5))
+    names = [answer.item.item_id for answer in answers if answer.item]
+    assert len(set(names)) == MAX_SHOWN + 5
+    session.accept(names[0])
+    assert accepted == []
+    session.accept(names[-1])
+    assert [shown.item_id for shown in accepted] == [names[-1]]
