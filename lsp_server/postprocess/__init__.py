@@ -43,7 +43,10 @@ STEPS: tuple[Step, ...] = (
 
 
 def postprocess(raw: str, place: Place) -> Edit | Dropped:
-    """Run all steps in order; the first that drops the text ends it. `raw` has `\\n` line ends only."""
+    """Run all steps in order; the first that drops the text ends it.
+
+    `raw` has `\\n` line ends only.
+    """
     edit = Edit(raw)
     for step in STEPS:
         outcome = step(edit, place)
