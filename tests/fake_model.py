@@ -53,6 +53,7 @@ class FakeModel:
     """Rows at this position and behind are NaN."""
     max_slots: int = 4
     slots: dict[str, FakeSlot] = field(default_factory=dict)
+    _known: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
 
     @property
     def spec(self) -> ModelSpec:
@@ -80,13 +81,15 @@ class FakeModel:
             with np.errstate(divide="ignore"):
                 return np.log(np.asarray(self.table(prefix), np.float64)).astype(np.float32)
         seen = rows if self.order is None else rows[-self.order :]
-        key = [token for token, _ in seen]
+        key = tuple(token for token, _ in seen)
         if self.width_sensitive:
-            key += [int(narrow) for _, narrow in seen]
-        row = np.random.default_rng(key).standard_normal(self.vocab).astype(np.float32)
-        row *= self.sharpness
-        row[list(self.eos_ids)] = -30.0
-        return row
+            key += tuple(int(narrow) for _, narrow in seen)
+        if key not in self._known:
+            row = np.random.default_rng(key).standard_normal(self.vocab).astype(np.float32)
+            row *= self.sharpness
+            row[list(self.eos_ids)] = -30.0
+            self._known[key] = row
+        return self._known[key]
 
 
 class FakeSlot:

@@ -41,12 +41,12 @@ def train(controller: Controller, kind: str, rounds: int, strength: int = 4) -> 
 
 
 NUM_TOKENS = 200
+MODEL = FakeModel(capacity=1000, order=3)
 
 
 @functools.cache
 def expected_tokens(strict: bool) -> list[int]:
-    model = FakeModel(capacity=1000, order=3)
-    return plain(model, params=DecodeParams(max_new_tokens=NUM_TOKENS, strict=strict))
+    return plain(MODEL, params=DecodeParams(max_new_tokens=NUM_TOKENS, strict=strict))
 
 
 class Simulated:
@@ -56,7 +56,7 @@ class Simulated:
         params = DecodeParams(max_new_tokens=NUM_TOKENS, strict=strict)
         right = [*PROMPT, *expected_tokens(strict)]
         drafter = _Strong(AdversarialDrafter(right, kind), strength)
-        slot = FakeSlot(FakeModel(capacity=1000, order=3))
+        slot = FakeSlot(MODEL)
         self.steps = run(slot, params=params, drafter=drafter, controller=controller)
         curve = controller.curve.strict() if strict else controller.curve
         self.ms = [curve.cost(len(done.token_ids)) for done in slot.passes]
