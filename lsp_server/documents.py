@@ -7,6 +7,7 @@ clamped. Free of protocol libraries: positions come in as plain numbers with an 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,7 @@ KEEP_FACTOR = 2
 document back into service."""
 
 LINE_BREAKS = ("\r\n", "\n", "\r")
+LINE_END = re.compile("[\r\n]")
 
 
 class Encoding(StrEnum):
@@ -73,17 +75,29 @@ def split_line(line: str, character: int, encoding: Encoding) -> tuple[str, str]
     if encoding is Encoding.UTF32 or line.isascii():
         cut = min(character, end)
         return line[:cut], line[cut:]
-    content, line_break = line[:end], line[end:]
-    if encoding is Encoding.UTF16:
-        data = content.encode("utf-16-le", "surrogatepass")
-        codec, cut = "utf-16-le", min(2 * character, len(data))
-    else:
-        data = content.encode("utf-8", "surrogatepass")
-        codec, cut = "utf-8", min(character, len(data))
+    head = line[: min(character, end)]  # no fewer units than code points
+    if encoding is Encoding.UTF8:
+        data = head.encode("utf-8", "surrogatepass")
+        cut = min(character, len(data))
         while 0 < cut < len(data) and data[cut] & 0xC0 == 0x80:
             cut -= 1
-    before = data[:cut].decode(codec, "surrogatepass")
-    return before, data[cut:].decode(codec, "surrogatepass") + line_break
+        index = len(data[:cut].decode("utf-8", "surrogatepass"))
+        return line[:index], line[index:]
+    data = head.encode("utf-16-le", "surrogatepass")
+    cut = min(2 * character, len(data))
+    if _is_inside_pair(data, cut):
+        index = len(data[: cut - 2].decode("utf-16-le", "surrogatepass"))
+        high, low = (
+            data[at : at + 2].decode("utf-16-le", "surrogatepass") for at in (cut - 2, cut)
+        )
+        return line[:index] + high, low + line[index + 1 :]
+    index = len(data[:cut].decode("utf-16-le", "surrogatepass"))
+    return line[:index], line[index:]
+
+
+def _is_inside_pair(data: bytes, cut: int) -> bool:
+    around = data[max(0, cut - 2) : cut + 2]
+    return len(around) == 4 and around[1] & 0xFC == 0xD8 and around[3] & 0xFC == 0xDC
 
 
 def column_of(line: str, character: int, encoding: Encoding) -> int:
@@ -102,12 +116,24 @@ def num_units(text: str, encoding: Encoding) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def position_at(text: str, offset: int, encoding: Encoding) -> Position:
-    """Where an offset in code points lies; the inverse of `Document.offset_at`."""
-    before = text[:offset]
-    line_start = max(before.rfind("\n"), before.rfind("\r")) + 1
-    num_breaks = before.count("\n") + before.count("\r") - before.count("\r\n")
-    return Position(num_breaks, num_units(before[line_start:], encoding))
+def position_at(
+    text: str, offset: int, encoding: Encoding, known: tuple[int, int] = (0, 0)
+) -> Position:
+    """Where an offset in code points lies; the inverse of `Document.offset_at`.
+
+    `known` is an (offset, line) from which to count, so that near it the cost is small.
+    """
+    known_offset, line = known
+    if offset >= known_offset:
+        line += _num_breaks(text[known_offset:offset])
+    else:
+        line -= _num_breaks(text[offset:known_offset])
+    line_start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    return Position(line, num_units(text[line_start:offset], encoding))
+
+
+def _num_breaks(text: str) -> int:
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
 
 
 def _joined(*parts: str) -> str:
@@ -162,10 +188,13 @@ class Document:
         if first and middle.startswith("\n") and self._lines[first - 1].endswith("\r"):
             first -= 1
             middle = self._lines[first] + middle
-        new_lines = split_lines(middle)
-        if last < len(self._lines):
-            # `after` ends with a line break here; the empty line behind it is the next one.
-            new_lines.pop()
+        if start.line == end.line and not LINE_END.search(change.text):
+            new_lines = [middle]
+        else:
+            new_lines = split_lines(middle)
+            if last < len(self._lines):
+                # `after` ends with a line break here; the empty line behind it is the next one.
+                new_lines.pop()
         self.num_chars += len(middle) - sum(map(len, self._lines[first:last]))
         self._lines[first:last] = new_lines
         self._text = None

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -32,7 +32,7 @@ from lsp_server.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-OVERTIME = 10.0
+OVERTIME = 30.0
 """Seconds past its deadline after which a request is answered whatever the engine does."""
 
 MAX_SHOWN = 256
@@ -174,10 +174,11 @@ class Session:
             return self._without_model
         request = self._request(params, snapshot, document)
         revision = self.documents.revision(params.uri)
-        work = _timed(complete, request)
         timeout = OVERTIME + (request.deadline_ms or 0.0) / 1000
         try:
-            result = await self.scheduler.submit(params.uri, work, timeout=timeout)
+            result = await self.scheduler.submit(
+                params.uri, lambda cancel: complete(request, cancel), timeout=timeout
+            )
         except Cancelled as cancelled:
             return Answer(_reason_of(cancelled))
         except Exception as error:  # noqa: BLE001
@@ -187,7 +188,7 @@ class Session:
             return Answer(Reason.ENGINE_ERROR, message=f"The engine failed: {error}")
         if self.documents.revision(params.uri) != revision:
             return Answer(Reason.STALE, stats=result.stats)
-        return self._answer_of(snapshot, result)
+        return self._answer_of(request, params.position.line, result)
 
     def _request(
         self, params: InlineCompletionParams, snapshot: Snapshot, document: Document
@@ -217,18 +218,22 @@ class Session:
             insert_spaces=params.insert_spaces,
         )
 
-    def _answer_of(self, snapshot: Snapshot, result: CompletionResult) -> Answer:
+    def _answer_of(self, request: CompletionRequest, line: int, result: CompletionResult) -> Answer:
+        """`line` is the cursor's."""
         if result.reason is not None or not result.text:
             reason = result.reason or Reason.EMPTY
             return Answer(reason, stats=result.stats, message=result.message)
-        encoding = self.documents.encoding
+        encoding, text = self.documents.encoding, request.snapshot.text
+        cursor = (request.offset, line)
         item = Item(
             item_id=f"tabahead-{next(self._item_ids)}",
             text=result.text,
-            start=position_at(snapshot.text, result.start, encoding),
-            end=position_at(snapshot.text, result.end, encoding),
+            start=position_at(text, result.start, encoding, cursor),
+            end=position_at(text, result.end, encoding, cursor),
         )
-        self._shown[item.item_id] = Shown(item.item_id, snapshot.uri, item.text, result.stats)
+        self._shown[item.item_id] = Shown(
+            item.item_id, request.snapshot.uri, item.text, result.stats
+        )
         if len(self._shown) > MAX_SHOWN:
             self._shown.popitem(last=False)
         return Answer(None, item=item, stats=result.stats)
@@ -236,23 +241,6 @@ class Session:
     def _record(self, uri: str, answer: Answer) -> None:
         if uri in self.documents:
             self._answers[uri] = answer
-
-
-def _timed(
-    complete: Complete, request: CompletionRequest
-) -> Callable[[CancelToken], CompletionResult]:
-    """The work for the inference thread; waiting in the queue counts against the deadline."""
-    asked = time.monotonic()
-
-    def work(cancel: CancelToken) -> CompletionResult:
-        if request.deadline_ms is None:
-            return complete(request, cancel)
-        remaining_ms = request.deadline_ms - (time.monotonic() - asked) * 1000
-        if remaining_ms <= 0:
-            raise Cancelled(Reason.DEADLINE)
-        return complete(replace(request, deadline_ms=remaining_ms), cancel)
-
-    return work
 
 
 def _reason_of(cancelled: Cancelled) -> Reason:

@@ -247,8 +247,9 @@ def test_addresses_that_are_wrong_or_not_of_this_machine_are_refused(
     address: str, message: str
 ) -> None:
     run = subprocess.run(
-        [*MODULE, "--tcp", address], env=environment(), capture_output=True, text=True, timeout=60
-    )
+        [*MODULE, "--tcp", address],
+        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
     assert run.returncode == 1
     assert run.stdout == ""
     assert message in run.stderr
@@ -258,7 +259,7 @@ def test_addresses_that_are_wrong_or_not_of_this_machine_are_refused(
 def test_a_script_that_is_wrong_is_refused_in_one_sentence(tmp_path: Path) -> None:
     run = subprocess.run(
         [*MODULE, "--model", f"scripted:{tmp_path / 'absent.json'}"],
-        env=environment(), capture_output=True, text=True, timeout=60,
+        env=environment(), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert run.returncode == 1
     assert "cannot be read" in run.stderr

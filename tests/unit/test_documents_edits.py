@@ -101,6 +101,10 @@ def test_offset_and_position_are_inverse(text: str, position: Position, encoding
     offset = document.offset_at(position)
     there = position_at(text, offset, encoding)
     assert document.offset_at(there) == offset
+    for known in range(len(text) + 1):
+        if text[known - 1 : known + 1] != "\r\n":
+            line = position_at(text, known, encoding).line
+            assert position_at(text, offset, encoding, (known, line)) == there
     unit = naive_unit(text, position, encoding)
     if on_boundary(text, unit, encoding):
         codec, size = CODECS[encoding], UNIT_SIZE[encoding]
