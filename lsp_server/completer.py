@@ -49,7 +49,7 @@ def complete(
             rule,
             cancel,
             max_tokens=target.max_tokens,
-            deadline=_deadline(request, started),
+            time_budget=None if request.deadline_ms is None else request.deadline_ms / 1000,
             clock=clock,
         )
         outcome = _outcome(collected, place, cancel)
@@ -97,10 +97,6 @@ def with_selected(request: CompletionRequest) -> CompletionRequest:
         offset=selected.start + len(selected.text),
         selected=None,
     )
-
-
-def _deadline(request: CompletionRequest, started: float) -> float | None:
-    return None if request.deadline_ms is None else started + request.deadline_ms / 1000
 
 
 def _outcome(collected: Collected, place: Place, cancel: CancelToken) -> Edit | Dropped:

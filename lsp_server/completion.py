@@ -78,7 +78,7 @@ class CompletionRequest:
     temperature: float = 0.0
     seed: int = 0
     deadline_ms: float | None = None
-    """Decoding stops here and what is whole is kept; None: no limit."""
+    """Decoding stops so long after its first token and what is whole is kept; None: no limit."""
     selected: Selected | None = None
     tab_size: int | None = None
     insert_spaces: bool | None = None

@@ -84,18 +84,21 @@ def collect(
     cancel: CancelToken,
     *,
     max_tokens: int,
-    deadline: float | None,
+    time_budget: float | None,
     clock: Callable[[], float],
 ) -> Collected:
-    """Read pieces until the rule, `deadline` (a time of `clock`, seconds) or `cancel` ends it.
+    """Read pieces until the rule, `time_budget` (seconds of `clock`) or `cancel` ends it.
 
-    After a deadline only whole lines remain; a block that `max_tokens` cut off loses its last line.
+    The budget runs from the first piece on: to throw a cold prompt away half read would only make
+    the next key wait for the rest. After it only whole lines remain; a block that `max_tokens` cut
+    off loses its last line.
     Closing the iterator stops the model.
     """
     raw = ""
     token_ids: list[int] = []
     finish = Finish.ENDED
     cut: int | None = None
+    deadline: float | None = None
     with closing(_closable(iter(generation))) as pieces:
         try:
             for piece in pieces:
@@ -107,7 +110,10 @@ def collect(
                 if cut is not None:
                     finish = Finish.STOPPED
                     break
-                if deadline is not None and clock() >= deadline:
+                if time_budget is None:
+                    continue
+                deadline = clock() + time_budget if deadline is None else deadline
+                if clock() >= deadline:
                     finish = Finish.DEADLINE
                     break
             else:
@@ -131,10 +137,6 @@ class _Pieces(Protocol):
 def _closable(pieces: Iterator[Piece]) -> _Pieces:
     """Generations are generators, whose `close` runs their `finally` blocks."""
     return cast(_Pieces, pieces)
-
-
-def _is_over(deadline: float | None, clock: Callable[[], float]) -> bool:
-    return deadline is not None and clock() >= deadline
 
 
 def whole_lines(text: str) -> str:

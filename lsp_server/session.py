@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable

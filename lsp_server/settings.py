@@ -40,9 +40,9 @@ def _choice(default: Any, choices: Sequence[str]) -> Any:
 @dataclass(frozen=True, slots=True)
 class DeadlineSettings:
     automatic: int = _number(1000, 10, 60_000)
-    """Time for a completion while typing; what is whole by then is shown."""
+    """Time to decode while typing, from the first token on; what is whole by then is shown."""
     invoked: int = _number(5000, 10, 600_000)
-    """Time for a completion asked for by key or command."""
+    """The same for a completion asked for by key or command."""
 
 
 @dataclass(frozen=True, slots=True)

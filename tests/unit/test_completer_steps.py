@@ -102,6 +102,16 @@ def test_a_deadline_before_the_first_whole_line_is_told():
     assert (result.text, result.reason) == ("", Reason.DEADLINE)
 
 
+def test_the_deadline_runs_from_the_first_token_so_a_cold_prompt_is_not_in_vain():
+    clock = Clock()
+
+    def tick(index):
+        clock.now = 60.0 + index * 0.1
+
+    result = answer(Tokens("1", "2", "\n", before=tick), clock=clock, deadline_ms=500)
+    assert (result.text, result.reason) == ("12", None)
+
+
 def test_no_deadline_is_no_limit():
     clock = Clock()
 
@@ -263,7 +273,7 @@ def _cut(raw, lengths):
 
 def _collect(rule, texts):
     collected = collect(
-        Tokens(*texts), rule, CancelToken(), max_tokens=10_000, deadline=None, clock=Clock()
+        Tokens(*texts), rule, CancelToken(), max_tokens=10_000, time_budget=None, clock=Clock()
     )
     assert collected.finish in (Finish.STOPPED, Finish.ENDED)
     return collected.text
