@@ -32,7 +32,7 @@ from lsp_server.params import (
 )
 from lsp_server.protocol import Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Answer, Complete, RequestOptions, Session, Shown
+from lsp_server.session import Answer, Complete, Listener, RequestOptions, Session
 from lsp_server.stdio import (
     Channel,
     OversizedMessage,
@@ -80,7 +80,7 @@ class Hooks:
     """(initialization options, section `tabahead`, workspace root) -> what to do."""
     load: Callable[[Any, Progress, CancelToken], Complete]
     """Heavy; runs on the inference thread. Raises TabaheadError."""
-    on_accept: Callable[[Shown], None] = lambda shown: None
+    listener: Listener = field(default_factory=Listener)
     ready: Complete | None = None
     """Needs no loading: a script in the engine's place."""
 
@@ -97,7 +97,7 @@ class Server:
 
     def __init__(self, hooks: Hooks, version: str) -> None:
         self.scheduler = Scheduler()
-        self.session = Session(self.scheduler, DocumentStore(), hooks.on_accept)
+        self.session = Session(self.scheduler, DocumentStore(), hooks.listener)
         self._hooks = hooks
         self._version = version
         self._framework = _Framework("tabahead", version, protocol_cls=Protocol)

@@ -5,8 +5,8 @@ Runs on the event loop and hands the work to the scheduler. Free of protocol lib
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
@@ -69,6 +69,14 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears of answers and of what became of them: the statistics."""
+
+    answered: Callable[[Answer, float], None] = lambda answer, ms: None
+    accepted: Callable[[Shown], None] = lambda shown: None
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     item_id: str
     text: str
@@ -103,13 +111,11 @@ class Answer:
 
 
 class Session:
-    def __init__(
-        self, scheduler: Scheduler, documents: DocumentStore, on_accept: Callable[[Shown], None]
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, documents: DocumentStore, listener: Listener) -> None:
         self.scheduler = scheduler
         self.documents = documents
         self.options = RequestOptions()
-        self._on_accept = on_accept
+        self._listener = listener
         self._complete: Complete | None = None
         self._without_model = Answer(Reason.MODEL_LOADING)
         self._answers: dict[str, Answer] = {}
@@ -144,16 +150,17 @@ class Session:
         """The client says that the item was inserted; twice or for an old one is no error."""
         shown = self._shown.pop(item_id, None)
         if shown is not None:
-            self._on_accept(shown)
+            self._listener.accepted(shown)
 
     async def complete(self, params: InlineCompletionParams) -> Answer:
         """Takes its snapshot before it first waits; raises asyncio.CancelledError only."""
+        started = time.perf_counter()
+        answer = Answer(Reason.CANCELLED)
         try:
             answer = await self._answer(params)
-        except asyncio.CancelledError:
-            self._record(params.uri, Answer(Reason.CANCELLED))
-            raise
-        self._record(params.uri, answer)
+        finally:
+            self._record(params.uri, answer)
+            self._listener.answered(answer, (time.perf_counter() - started) * 1000)
         return answer
 
     async def _answer(self, params: InlineCompletionParams) -> Answer:

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_server import __version__
 from lsp_server.errors import SettingsError
+from lsp_server.paths import paths
+from lsp_server.statistics import Statistics
 
 if TYPE_CHECKING:
     from lsp_server.cancellation import CancelToken
     from lsp_server.completion import Backend
     from lsp_server.server import Configuration, Hooks, Progress
-    from lsp_server.session import Complete
+    from lsp_server.session import Answer, Complete, Shown
     from lsp_server.stdio import Channel
 
 GRACE = 3.0
@@ -78,6 +80,7 @@ def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, b
     except KeyboardInterrupt:
         server.scheduler.stop()
         code = 130
+    wiring.statistics.save()
     return code, server.scheduler.join(JOIN_TIMEOUT)
 
 
@@ -87,9 +90,11 @@ class Wiring:
     def __init__(self, model: str | None) -> None:
         self._command_line = {} if model is None else {"model": model}
         self._backend: Backend | None = None
+        self.statistics = Statistics(paths().state)
 
     def hooks(self) -> Hooks:
         from lsp_server.server import Hooks
+        from lsp_server.session import Listener
 
         ready = None
         if self._command_line.get("model", "").startswith("scripted:"):
@@ -97,13 +102,21 @@ class Wiring:
 
             settings = self.configure({}, {}, None).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
-        return Hooks(configure=self.configure, load=self.load, ready=ready)
+        listener = Listener(self._answered, self._accepted)
+        return Hooks(self.configure, self.load, listener, ready)
+
+    def _answered(self, answer: Answer, ms: float) -> None:
+        sources = answer.stats.sources if answer.stats else {}
+        self.statistics.answered(answer.reason, ms, sources)
+        self.statistics.save_sometimes()
+
+    def _accepted(self, shown: Shown) -> None:
+        self.statistics.accepted(len(shown.text))
 
     def configure(
         self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
     ) -> Configuration:
         from lsp_server.exclusion import refuse_document
-        from lsp_server.paths import paths
         from lsp_server.server import Configuration
         from lsp_server.session import RequestOptions
         from lsp_server.settings import load

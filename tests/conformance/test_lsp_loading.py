@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionResult, CompletionStats
 from lsp_server.errors import ModelMissingError
 from lsp_server.server import Configuration, Hooks, Server
-from lsp_server.session import Complete, RequestOptions, Shown
+from lsp_server.session import Complete, Listener, RequestOptions, Shown
 from lsp_server.stdio import socket_channel
 from tests.lsp_client import TIMEOUT, RawClient
 
@@ -35,7 +36,7 @@ class Product:
 
     gate: threading.Event = field(default_factory=threading.Event)
     loads: list[Any] = field(default_factory=list)
-    cancelled: list[str | None] = field(default_factory=list)
+    cancelled: queue.Queue[str | None] = field(default_factory=queue.Queue)
     configured: list[tuple[Any, Any, Any]] = field(default_factory=list)
     accepted: list[Shown] = field(default_factory=list)
     fail: Exception | None = None
@@ -61,14 +62,15 @@ class Product:
         progress("building", 1, 4)
         with cancel.on_cancel(self.gate.set):
             assert self.gate.wait(TIMEOUT)
-        self.cancelled.append(cancel.reason)
+        self.cancelled.put(cancel.reason)
         cancel.raise_if_cancelled()
         if self.fail is not None:
             raise self.fail
         return says(f"from {settings}")
 
     def hooks(self) -> Hooks:
-        return Hooks(configure=self.configure, load=self.load, on_accept=self.accepted.append)
+        listener = Listener(accepted=self.accepted.append)
+        return Hooks(configure=self.configure, load=self.load, listener=listener)
 
 
 @contextmanager
@@ -168,7 +170,7 @@ def test_cancelled_progress_stops_loading_and_says_so() -> None:
         begin = client.notification("$/progress")
         client.notify("window/workDoneProgress/cancel", {"token": begin["token"]})
         client.wait_for(lambda m: (m.get("params") or {}).get("value", {}).get("kind") == "end")
-        assert product.cancelled == ["cancelled"]
+        assert product.cancelled.get(timeout=TIMEOUT) == "cancelled"
         client.open(URI, "x = ")
         assert client.complete(URI, 0, 4) == {"items": []}
         explained = client.explain(URI)
