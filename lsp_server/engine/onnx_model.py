@@ -23,10 +23,12 @@ from lsp_server.errors import Cancelled, InferenceError, SettingsError
 if TYPE_CHECKING:
     from lsp_server.engine.types import Logits
 
-_ROW_BLOCK = 128
-"""GroupQueryAttention takes rows in blocks of 128, and a block of one row has a kernel of its own
-whose last bits differ. Measured (onnxruntime 1.32, CPU): rows are bit-identical at every width but
-those of 128k + 1, so strict passes never have one of these."""
+_SMALLEST_BLOCK = 16
+"""GroupQueryAttention takes rows in blocks, and a block of one row has a kernel of its own whose
+last bits differ. Measured (onnxruntime 1.32, CPU): blocks are of twice the head size (128 for heads
+of 64, 32 for heads of 16; less where the processor's cache is small), and rows are bit-identical at
+every width but those that leave one row over. Blocks being even, a strict pass is never of an odd
+width above what any block holds, nor of width 1."""
 
 
 class OnnxModel:
@@ -157,8 +159,14 @@ class OnnxSlot:
                 f"{committed + len(ids)} tokens do not fit the slot of"
                 f" {self.spec.context_length}; raise engine.slot_tokens or ask for fewer."
             )
+        if not 0 <= min(ids) <= max(ids) < self.spec.vocab_size:
+            # The quantised embedding would read past its table without a word.
+            raise InferenceError(
+                f"A token id is outside the vocabulary of {self.spec.vocab_size}; the tokenizer does"
+                f" not belong to the model: run `tabahead models verify {self.spec.name}`."
+            )
         self._pending = ids
-        lone_row = len(ids) % _ROW_BLOCK == 1
+        lone_row = len(ids) % 2 == 1 and (len(ids) == 1 or len(ids) > _SMALLEST_BLOCK)
         self._pending_strict = strict or not lone_row
         logits = self._bind(ids + ids[-1:] if strict and lone_row else ids, committed, logit_rows)
         self._run(cancel)

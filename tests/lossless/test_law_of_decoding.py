@@ -157,7 +157,7 @@ def test_the_checker_rejects_a_loop_that_drops_a_drawn_end_of_text(monkeypatch):
 # The real random numbers
 
 
-NUM_TEXTS = 12_000
+NUM_TEXTS = 4_000
 """The smallest bias of a wrong rule for chains is above .05, which a few thousand texts show."""
 
 
