@@ -60,6 +60,17 @@ class InlineCompletionParams:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelParams:
+    id: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandParams:
+    command: str
+    arguments: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ClientCapabilities:
     """The few that change what the server does."""
 
@@ -161,6 +172,20 @@ def parse_initialize(params: Any) -> InitializeParams:
     )
 
 
+def parse_cancel(params: Any) -> CancelParams:
+    msg_id = _object(params, "params").get("id")
+    return CancelParams(msg_id if isinstance(msg_id, str) else _integer(msg_id, "id"))
+
+
+def parse_command(params: Any) -> CommandParams:
+    params = _object(params, "params")
+    arguments = params.get("arguments")
+    return CommandParams(
+        command=_string(params.get("command"), "command"),
+        arguments=arguments if isinstance(arguments, list) else [],
+    )
+
+
 def parse_configuration(params: Any) -> Mapping[str, Any] | None:
     """Our section of `didChangeConfiguration`, sent below `tabahead`; None: ask for it instead."""
     settings = _object(params, "params").get("settings")
@@ -174,6 +199,7 @@ def parse_anything(params: Any) -> Any:
 
 
 PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "$/cancelRequest": parse_cancel,
     "initialize": parse_initialize,
     "initialized": parse_anything,
     "textDocument/didOpen": parse_open,
@@ -182,6 +208,7 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "textDocument/inlineCompletion": parse_inline_completion,
     "tabahead/explain": parse_document,
     "workspace/didChangeConfiguration": parse_configuration,
+    "workspace/executeCommand": parse_command,
 }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types
-from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
 from lsp_server.params import PARSERS, InitializeParams, ParamsError
 
@@ -39,6 +39,18 @@ REPLACED_BUILTINS = (
 
 PATIENCE = 1.0
 """Seconds that answers under way get at the end."""
+
+
+class LazyConverter:
+    """The library's converter, made when it is first used: that takes 20 ms of start-up."""
+
+    def __init__(self) -> None:
+        self._converter: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._converter is None:
+            self._converter = default_converter()  # type: ignore[no-untyped-call]
+        return getattr(self._converter, name)
 
 
 class Protocol(LanguageServerProtocol):
@@ -169,6 +181,10 @@ class Protocol(LanguageServerProtocol):
             self.refuse(msg_id, error.code, error.message)
         else:
             self._send_data({"jsonrpc": "2.0", "id": msg_id, "result": result})
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Plain parameters go out as they are, without the library's types and their cost."""
+        self._send_data({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
     def _handle_cancel_notification(self, msg_id: Any) -> None:
         """A cancel that comes after the answer is ordinary and stays silent."""

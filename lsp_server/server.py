@@ -30,7 +30,7 @@ from lsp_server.params import (
     InlineCompletionParams,
     OpenParams,
 )
-from lsp_server.protocol import Protocol, inline_completion_item
+from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Answer, Complete, Listener, RequestOptions, Session
 from lsp_server.stdio import (
@@ -100,7 +100,9 @@ class Server:
         self.session = Session(self.scheduler, DocumentStore(), hooks.listener)
         self._hooks = hooks
         self._version = version
-        self._framework = _Framework("tabahead", version, protocol_cls=Protocol)
+        self._framework = _Framework(
+            "tabahead", version, protocol_cls=Protocol, converter_factory=LazyConverter
+        )
         self._protocol: Protocol = self._framework.protocol  # type: ignore[assignment]
         self._inbox: asyncio.Queue[bytes | OversizedMessage | None] = asyncio.Queue()
         self._capabilities = ClientCapabilities((), False, False, False)
@@ -315,12 +317,12 @@ class Server:
         self._show(types.MessageType.Error, message)
 
     def _show(self, kind: types.MessageType, message: str) -> None:
-        self._framework.window_show_message(types.ShowMessageParams(kind, f"tabahead: {message}"))
+        params = {"type": kind.value, "message": f"tabahead: {message}"}
+        self._protocol.notify(types.WINDOW_SHOW_MESSAGE, params)
 
     def _log(self, message: str) -> None:
-        self._framework.window_log_message(
-            types.LogMessageParams(types.MessageType.Info, f"tabahead: {message}")
-        )
+        params = {"type": types.MessageType.Info.value, "message": f"tabahead: {message}"}
+        self._protocol.notify(types.WINDOW_LOG_MESSAGE, params)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

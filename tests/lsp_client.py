@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT = 20.0
+_HOME = tempfile.TemporaryDirectory(prefix="tabahead-test-")
 
 
 class RawClient:
@@ -219,7 +221,10 @@ class ServerProcess(RawClient):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, with the checkout importable from everywhere."""
+    """This process's, with the checkout importable from everywhere and a home of its own."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    kept = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-    return {**kept, **more}
+    changed = {
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "TABAHEAD_HOME": _HOME.name,
+    }
+    return {**os.environ, **changed, **more}

@@ -12,19 +12,19 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_server import __version__
 from lsp_server.errors import SettingsError
-from lsp_server.paths import paths
-from lsp_server.statistics import Statistics
 
 if TYPE_CHECKING:
     from lsp_server.cancellation import CancelToken
     from lsp_server.completion import Backend
     from lsp_server.server import Configuration, Hooks, Progress
     from lsp_server.session import Answer, Complete, Shown
+    from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
 
 GRACE = 3.0
@@ -80,7 +80,7 @@ def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, b
     except KeyboardInterrupt:
         server.scheduler.stop()
         code = 130
-    wiring.statistics.save()
+    wiring.save_statistics()
     return code, server.scheduler.join(JOIN_TIMEOUT)
 
 
@@ -90,7 +90,17 @@ class Wiring:
     def __init__(self, model: str | None) -> None:
         self._command_line = {} if model is None else {"model": model}
         self._backend: Backend | None = None
-        self.statistics = Statistics(paths().state)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        from lsp_server.paths import paths
+        from lsp_server.statistics import Statistics
+
+        return Statistics(paths().state)
+
+    def save_statistics(self) -> None:
+        if "statistics" in vars(self):  # something was counted
+            self.statistics.save()
 
     def hooks(self) -> Hooks:
         from lsp_server.server import Hooks
@@ -117,6 +127,7 @@ class Wiring:
         self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
     ) -> Configuration:
         from lsp_server.exclusion import refuse_document
+        from lsp_server.paths import paths
         from lsp_server.server import Configuration
         from lsp_server.session import RequestOptions
         from lsp_server.settings import load

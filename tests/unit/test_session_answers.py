@@ -6,6 +6,8 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     CompletionRequest,
@@ -17,7 +19,7 @@ from lsp_server.completion import (
 from lsp_server.documents import DocumentStore, Position, Range
 from lsp_server.params import InlineCompletionParams, SelectedItem
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import MAX_SHOWN, Answer, Complete, RequestOptions, Session, Shown
+from lsp_server.session import MAX_SHOWN, Answer, Complete, Listener, RequestOptions, Session, Shown
 
 URI = "file:///a.py"
 PATIENCE = 20.0
@@ -53,7 +55,7 @@ class Engine:
 
 def session_with(complete: Complete, text: str = "x = ") -> tuple[Session, list[Shown]]:
     accepted: list[Shown] = []
-    session = Session(Scheduler(), DocumentStore(), accepted.append)
+    session = Session(Scheduler(), DocumentStore(), Listener(accepted=accepted.append))
     session.documents.open(URI, "python", 1, text)
     session.use(complete)
     return session, accepted
@@ -87,22 +89,21 @@ def test_settings_and_parameters_reach_the_request() -> None:
     assert 0 < second.deadline_ms <= 60_000
 
 
-def test_waiting_in_the_queue_counts_against_the_deadline() -> None:
-    engine, release, started = Engine(), threading.Event(), threading.Event()
+def test_what_the_engine_does_not_begin_in_time_is_answered_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lsp_server.session.OVERTIME", 0.01)
+    engine, release = Engine(), threading.Event()
     session, _ = session_with(engine)
     session.options = RequestOptions(automatic_deadline_ms=20)
 
-    def blocks(cancel: CancelToken) -> None:
-        started.set()
-        release.wait(PATIENCE)
-
     async def main() -> Answer:
-        blocked = session.scheduler.submit("other", blocks)
-        asked = asyncio.ensure_future(session.complete(params()))
-        await asyncio.sleep(0.1)
+        blocked = session.scheduler.submit("other", lambda cancel: release.wait(PATIENCE))
+        answer = await session.complete(params())
         release.set()
         await blocked
-        return await asked
+        await session.scheduler.submit("other", lambda cancel: None)
+        return answer
 
     assert asyncio.run(main()).reason is Reason.DEADLINE
     assert engine.requests == [], "what is too late is not begun"
