@@ -162,8 +162,8 @@ class OnnxSlot:
         if not 0 <= min(ids) <= max(ids) < self.spec.vocab_size:
             # The quantised embedding would read past its table without a word.
             raise InferenceError(
-                f"A token id is outside the vocabulary of {self.spec.vocab_size}; the tokenizer does"
-                f" not belong to the model: run `tabahead models verify {self.spec.name}`."
+                f"A token id is outside the vocabulary of {self.spec.vocab_size}; the tokenizer"
+                f" does not belong to the model: run `tabahead models verify {self.spec.name}`."
             )
         self._pending = ids
         lone_row = len(ids) % 2 == 1 and (len(ids) == 1 or len(ids) > _SMALLEST_BLOCK)

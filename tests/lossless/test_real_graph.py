@@ -7,69 +7,25 @@ behind every emitted token are compared byte by byte.
 from __future__ import annotations
 
 import random
-import threading
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lsp_server.cancellation import CancelToken
 from lsp_server.engine.decode import PREFILL_CHUNK, decode
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.types import DecodeParams, Draft
-from lsp_server.errors import Cancelled, InferenceError
-from tests.fake_model import KINDS, AdversarialDrafter, FixedLengthController
-from tests.real_graph import RecordingSlot
+from tests.fake_model import KINDS, FixedLengthController
+from tests.real_graph import (
+    STRICT,
+    RecordingSlot,
+    adversary,
+    generate,
+    generate_bits,
+    prompt_of,
+    rows_of,
+)
 from tests.tiny_model import build_tiny_model
-
-EOS = 2
-STRICT = DecodeParams(max_new_tokens=16, strict=True)
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny") / "model"
-    build_tiny_model(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def model(tiny_folder: Path) -> OnnxModel:
-    return OnnxModel(tiny_folder, threads=1, slot_tokens=512)
-
-
-def prompt_of(length: int, seed: int, alphabet: int = 300) -> list[int]:
-    rng = random.Random(f"{length} {seed}")
-    return [rng.randrange(3, 3 + alphabet) for _ in range(length)]
-
-
-def generate(slot, prompt, params=STRICT, **more) -> list[int]:
-    return [t for step in decode(slot, prompt, params, **more) for t in step.token_ids]
-
-
-def generate_bits(slot: RecordingSlot, prompt, **more) -> tuple[list[int], list[bytes]]:
-    slot.bits.clear()
-    tokens = generate(slot, prompt, **more)
-    return tokens, [slot.bits[len(prompt) + i] for i in range(len(tokens))]
-
-
-def adversary(prompt, tokens, kind, wrong_at, model) -> AdversarialDrafter:
-    right = [*prompt, *tokens]
-    return AdversarialDrafter(right, kind, wrong_at, vocab=model.spec.vocab_size, eos=EOS)
-
-
-def rows_of(slot, prefix: list[int], chunks: list[int], *, strict: bool) -> np.ndarray:
-    """Logits behind `prefix`, fed in passes of these widths."""
-    slot.truncate(0)
-    for width in chunks:
-        begin = len(slot.token_ids)
-        logits = slot.forward(prefix[begin : begin + width], [width - 1], strict=strict)
-        slot.commit(width)
-    assert len(slot.token_ids) == len(prefix)
-    return logits[0].copy()
-
 
 # What strict mode stands on
 
@@ -194,169 +150,6 @@ def test_sampled_text_is_that_of_plain_sampling_with_the_same_seed(model):
             drafter = adversary(prompt, expected[0], kind, 0, model)
             slot = RecordingSlot(model.slot("drafted"))
             assert generate_bits(slot, prompt, params=params, drafter=drafter) == expected
-
-
-# KV rows
-
-
-@pytest.mark.parametrize("kind", ["right", "wrong", "wrong_at", "alternating"])
-def test_after_each_round_the_rows_are_those_of_a_fresh_prefill(model, kind):
-    prompt = prompt_of(33, 4)
-    tokens = generate(model.slot("plain"), prompt)
-    for wrong_at in range(5):
-        slot = RecordingSlot(model.slot("drafted"))
-        slot.truncate(0)
-        drafter = adversary(prompt, tokens, kind, wrong_at, model)
-        steps = decode(slot, prompt, STRICT, drafter=drafter, controller=FixedLengthController(5))
-        for _ in steps:
-            committed = list(slot.token_ids)
-            probe = slot.inner.forward([7, 8], [0, 1], strict=True).copy()
-            fresh = rows_of(
-                model.slot("probe"), [*committed, 7, 8], [len(committed), 2], strict=True
-            )
-            np.testing.assert_array_equal(probe[1], fresh)
-
-
-def test_two_slots_interleaved_give_what_each_gives_alone(model):
-    prompts = {key: prompt_of(length, 9) for key, length in (("a", 20), ("b", 41))}
-    alone = {key: generate(model.slot("plain"), prompt) for key, prompt in prompts.items()}
-    running = {key: decode(model.slot(key), prompt, STRICT) for key, prompt in prompts.items()}
-    found = {key: [] for key in prompts}
-    for _ in range(STRICT.max_new_tokens):
-        for key, steps in running.items():
-            found[key] += next(steps).token_ids
-    assert found == alone
-
-
-def test_an_evicted_slot_answers_as_a_fresh_one_and_memory_stays_bounded(tiny_folder):
-    small = OnnxModel(tiny_folder, threads=1, slot_tokens=512, kv_memory_mb=1)
-    prompts = {f"document {i}": prompt_of(30 + i, i) for i in range(7)}
-    alone = OnnxModel(tiny_folder, threads=1, slot_tokens=512)
-    expected = {key: generate(alone.slot(key), prompt) for key, prompt in prompts.items()}
-    used = set()
-    for key in [*prompts, *reversed(prompts), *prompts]:
-        slot = small.slot(key)
-        used.add(id(slot))
-        assert generate(slot, prompts[key]) == expected[key]
-    assert 1 < len(used) < len(prompts)
-
-
-def test_the_least_recently_used_slot_goes_first_unless_one_was_released(tiny_folder):
-    model = OnnxModel(tiny_folder, threads=1, slot_tokens=512, kv_memory_mb=1)
-    keys = [f"k{i}" for i in range(model._max_slots)]
-    slots = {key: model.slot(key) for key in keys}
-    assert model.slot(keys[0]) is slots[keys[0]]
-    assert model.slot("new") is slots[keys[1]]
-    model.release(keys[-1])
-    model.release("unknown")
-    assert model.slot("newer") is slots[keys[-1]]
-    assert model.slot("newer").token_ids == []
-
-
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("kind", ["right", "empty", "too_long"])
-def test_a_full_slot_ends_the_text_and_is_never_overrun(tiny_folder, strict, kind):
-    model = OnnxModel(tiny_folder, threads=1, slot_tokens=64)
-    capacity = model.spec.context_length
-    prompt = prompt_of(capacity - 5, 3)
-    params = DecodeParams(max_new_tokens=100, strict=strict)
-    tokens = generate(model.slot("plain"), prompt, params)
-    assert len(prompt) + len(tokens) == capacity
-    drafter = adversary(prompt, [*tokens, *[9] * 20], kind, 0, model)
-    assert generate(model.slot("a"), prompt, params, drafter=drafter) == tokens
-    with pytest.raises(InferenceError, match="lower prompt_tokens"):
-        generate(model.slot("a"), prompt_of(capacity, 3), params)
-    with pytest.raises(InferenceError, match="do not fit"):
-        model.slot("a").forward([1] * (capacity + 1), [0])
-
-
-def test_logits_are_float32_rows_of_the_vocabulary_in_the_order_asked_for(model):
-    slot = model.slot("shape")
-    slot.truncate(0)
-    rows = slot.forward([5, 6, 7], [2, 0]).copy()
-    assert rows.dtype == np.float32
-    assert rows.shape == (2, model.spec.vocab_size)
-    np.testing.assert_array_equal(slot.forward([5, 6, 7], [0, 1, 2])[[2, 0]], rows)
-
-
-# Cancellation
-
-
-@pytest.fixture(scope="module")
-def deep_model(tmp_path_factory: pytest.TempPathFactory) -> OnnxModel:
-    folder = tmp_path_factory.mktemp("deep") / "model"
-    build_tiny_model(folder, layers=16)
-    return OnnxModel(folder, threads=1, slot_tokens=512)
-
-
-def test_a_pass_cancelled_from_another_thread_stops_and_leaves_the_slot_right(deep_model):
-    prompt = prompt_of(450, 1)
-    expected = generate_bits(RecordingSlot(deep_model.slot("plain")), prompt)
-    slot = RecordingSlot(deep_model.slot("cancelled"))
-    start = time.perf_counter()
-    generate(slot, prompt)
-    whole = time.perf_counter() - start
-    rng = random.Random(0)
-    num_cancelled = num_within_a_pass = 0
-    for _ in range(25):
-        slot.truncate(rng.choice([0, 0, 0, 200]))
-        token = CancelToken()
-        passes: list[bool] = []
-        inside = _Inside(slot, passes)
-        timer = threading.Timer(rng.uniform(0, whole), token.cancel, ["superseded"])
-        timer.start()
-        try:
-            generate(inside, prompt, cancel=token)
-        except Cancelled:
-            num_cancelled += 1
-            num_within_a_pass += passes[-1]
-        timer.join()
-        assert [*prompt, *expected[0]][: len(slot.token_ids)] == list(slot.token_ids)
-        assert generate_bits(slot, prompt) == expected
-    assert num_cancelled > 0
-    assert num_within_a_pass > 0
-
-
-class _Inside:
-    """Notes of each pass whether the token was unset when it began: then it was stopped inside."""
-
-    def __init__(self, slot, passes: list[bool]) -> None:
-        self._slot, self._passes = slot, passes
-
-    def __getattr__(self, name: str):
-        return getattr(self._slot, name)
-
-    def forward(self, token_ids, logit_rows, *, strict=False, cancel=None):
-        self._passes.append(not cancel.cancelled)
-        return self._slot.forward(token_ids, logit_rows, strict=strict, cancel=cancel)
-
-
-def test_a_token_cancelled_before_the_pass_stops_it_at_once(model):
-    token = CancelToken()
-    token.cancel("deadline")
-    slot = model.slot("early")
-    slot.truncate(0)
-    with pytest.raises(Cancelled, match="deadline"):
-        slot.forward([5, 6], [1], cancel=token)
-    assert slot.token_ids == []
-
-
-@pytest.mark.parametrize("cancel", [None, CancelToken()], ids=["no token", "a token"])
-def test_a_failing_pass_is_an_inference_error_and_commits_nothing(model, cancel):
-    slot = model.slot("failing")
-    slot.truncate(0)
-    with pytest.raises(InferenceError, match="failed while running"):
-        slot.forward([5], [99], cancel=cancel)
-    assert slot.token_ids == []
-    assert len(generate(slot, prompt_of(5, 0))) > 0
-
-
-@pytest.mark.parametrize("token", [-1, 320, 10**6])
-def test_an_id_outside_the_vocabulary_is_refused_since_the_graph_would_not(model, token):
-    slot = model.slot("unknown id")
-    slot.truncate(0)
-    with pytest.raises(InferenceError, match="outside the vocabulary of 320"):
-        slot.forward([5, token], [0])
 
 
 # Fuzz
