@@ -194,7 +194,7 @@ def parse_configuration(params: Any) -> Mapping[str, Any] | None:
 
 
 def parse_anything(params: Any) -> Any:
-    """For `initialized`: some clients send no parameters."""
+    """For `initialized` and `shutdown`, whose parameters mean nothing and are often left out."""
     return params
 
 
@@ -202,6 +202,7 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "$/cancelRequest": parse_cancel,
     "initialize": parse_initialize,
     "initialized": parse_anything,
+    "shutdown": parse_anything,
     "textDocument/didOpen": parse_open,
     "textDocument/didChange": parse_change,
     "textDocument/didClose": parse_document,

@@ -235,7 +235,7 @@ def listen_once(host: str, port: int) -> Channel:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(1)
-        where = f"{host}:{listener.getsockname()[1]}"
+        where = f"{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         print(f"tabahead: listening on {where}", file=sys.stderr, flush=True)
         connection, _ = listener.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
