@@ -8,13 +8,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lsp_server.errors import ModelFilesError, ModelMissingError, TokenizerMismatchError
 
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
+DRAFT_IDS_NAME = "draft_ids.npy"
+"""Reduced vocabulary of drafting heads: int64 [draft_vocab_size], ascending target ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,21 @@ class Manifest:
     licence: str
     made_by: str
     """The command and library versions that made it."""
+    # What builder 2 added; a folder of builder 1 reads as one that has none of it.
+    hidden_outputs: bool = False
+    """`chain` and `tree` give `hidden_states` and `features` too."""
+    feature_layers: tuple[int, ...] = ()
+    """`features` is the residual stream after that many layers each, side by side."""
+    exit_layers: int = 0
+    """Layers of the form `exit`; 0: the folder has no such form."""
+    reduced_forms: tuple[str, ...] = ()
+    """Forms whose logits have one column for each id of `draft_ids.npy`, not for each token."""
+    draft_vocab_size: int = 0
+    """Ids in `draft_ids.npy`; 0: there is none."""
+    tree_rows_exact: bool = False
+    """A row of `tree` has the bits that the same path has in `chain`, whatever its siblings."""
+    trained: bool = True
+    """False for weights that no training has fitted: random, or a pruned copy."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
@@ -87,10 +106,12 @@ class Manifest:
                 " fetch the model again."
             )
         try:
-            values = {f.name: raw[f.name] for f in dataclasses.fields(cls)}
+            values = read_fields(cls, raw)
             values["eos_ids"] = tuple(values["eos_ids"])
-            values["files"] = {k: FileEntry(**v) for k, v in values["files"].items()}
-            for name in (values["forms"]["chain"], *values["forms"].values(), "tokenizer.json"):
+            opened = [values["forms"]["chain"], *values["forms"].values(), "tokenizer.json"]
+            if values["reduced_forms"]:
+                opened.append(DRAFT_IDS_NAME)
+            for name in opened:
                 values["files"][name]  # all that is opened is listed, with its size
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
@@ -100,19 +121,7 @@ class Manifest:
 
     def check_sizes(self, folder: Path) -> None:
         """The quick check at every load: each file is there and has its full size."""
-        for name, entry in self.files.items():
-            path = folder / name
-            try:
-                size = path.stat().st_size
-            except OSError as error:
-                raise ModelFilesError(
-                    f"{path} is missing; run `tabahead models fetch {self.name}`."
-                ) from error
-            if size != entry.size:
-                raise ModelFilesError(
-                    f"{path} has {size} bytes instead of {entry.size} (truncated download or"
-                    f" build?); run `tabahead models fetch {self.name}`."
-                )
+        check_file_sizes(folder, self.files, f"run `tabahead models fetch {self.name}`")
 
     def check_tokenizer(self, folder: Path) -> None:
         """The tokenizer beside the weights is the one they were built with."""
@@ -132,14 +141,49 @@ class Manifest:
 
     def check_hashes(self, folder: Path) -> None:
         """The thorough check of `models verify` and `doctor`: every byte."""
-        self.check_sizes(folder)
-        for name, entry in self.files.items():
-            found = sha256_of(folder / name)
-            if found != entry.sha256:
-                raise ModelFilesError(
-                    f"{folder / name} is corrupt (SHA-256 {found[:12]}..., expected"
-                    f" {entry.sha256[:12]}...); run `tabahead models fetch {self.name}`."
-                )
+        check_file_hashes(folder, self.files, f"run `tabahead models fetch {self.name}`")
+
+
+def read_fields(cls: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a manifest class from JSON: lists as tuples, `files` as entries.
+
+    A field without a default must be there (KeyError). Raises TypeError or AttributeError for
+    values of the wrong shape.
+    """
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        required = field.default is dataclasses.MISSING
+        value = raw[field.name] if required else raw.get(field.name, field.default)
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    values["files"] = {name: FileEntry(**entry) for name, entry in values["files"].items()}
+    return values
+
+
+def check_file_sizes(folder: Path, files: Mapping[str, FileEntry], remedy: str) -> None:
+    """Raises ModelFilesError for a file that is absent or not of its full size."""
+    for name, entry in files.items():
+        path = folder / name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise ModelFilesError(f"{path} is missing; {remedy}.") from error
+        if size != entry.size:
+            raise ModelFilesError(
+                f"{path} has {size} bytes instead of {entry.size} (truncated download or build?);"
+                f" {remedy}."
+            )
+
+
+def check_file_hashes(folder: Path, files: Mapping[str, FileEntry], remedy: str) -> None:
+    """Raises ModelFilesError for a file that is absent or has other bytes."""
+    check_file_sizes(folder, files, remedy)
+    for name, entry in files.items():
+        found = sha256_of(folder / name)
+        if found != entry.sha256:
+            raise ModelFilesError(
+                f"{folder / name} is corrupt (SHA-256 {found[:12]}..., expected"
+                f" {entry.sha256[:12]}...); {remedy}."
+            )
 
 
 def sha256_of(path: Path) -> str:

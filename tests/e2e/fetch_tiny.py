@@ -27,7 +27,8 @@ def build(source, out, *, name, weights, context_length, licence, progress):
     for path in sorted(out.iterdir()):
         data = path.read_bytes()
         files[path.name] = FileEntry(hashlib.sha256(data).hexdigest(), len(data))
-    values = {field.name: 1 for field in dataclasses.fields(Manifest)}
+    required = [f for f in dataclasses.fields(Manifest) if f.default is dataclasses.MISSING]
+    values = {field.name: 1 for field in required}
     values |= {"schema_version": SCHEMA_VERSION, "name": name, "eos_ids": (0,), "files": files}
     values |= {"forms": {"chain": "chain.onnx"}}
     (out / "manifest.json").write_text(Manifest(**values).to_json())

@@ -105,7 +105,8 @@ class World:
 
 
 def manifest(version, weights, files):
-    values = {field.name: 1 for field in dataclasses.fields(Manifest)}
+    required = [f for f in dataclasses.fields(Manifest) if f.default is dataclasses.MISSING]
+    values = {field.name: 1 for field in required}
     values |= {
         "schema_version": SCHEMA_VERSION,
         "builder_version": version,
