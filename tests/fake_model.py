@@ -7,7 +7,7 @@ weakness: a row written by a pass of width 1 has other bits, also for all rows b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,6 +92,20 @@ class FakeModel:
         return self._known[key]
 
 
+def paths(
+    new: list[tuple[int, bool]], parents: Sequence[int] | None, rows: Sequence[int]
+) -> Iterator[list[tuple[int, bool]]]:
+    """What each row sees of the pass: everything up to it, or in a tree its ancestors."""
+    for row in rows:
+        if parents is None:
+            yield new[: row + 1]
+            continue
+        path = [row]
+        while parents[path[-1]] >= 0:
+            path.append(parents[path[-1]])
+        yield [new[index] for index in reversed(path)]
+
+
 class FakeSlot:
     """Slot protocol, with assertions on how the loop uses it."""
 
@@ -114,9 +128,11 @@ class FakeSlot:
         token_ids: Sequence[int],
         logit_rows: Sequence[int],
         *,
+        parents: Sequence[int] | None = None,
         strict: bool = False,
         cancel: CancelToken | None = None,
     ) -> np.ndarray:
+        assert parents is None or (self.rows and len(parents) == len(token_ids))
         assert len(token_ids) >= 1
         assert len(logit_rows) >= 1
         assert all(0 <= row < len(token_ids) for row in logit_rows)
@@ -133,13 +149,16 @@ class FakeSlot:
             raise Cancelled(cancel.reason)
         new = [(int(token), done.width == 1) for token in token_ids]
         self.pending = new
-        return np.stack([self.model.logits(self.rows + new[: row + 1]) for row in logit_rows])
+        return np.stack(
+            [self.model.logits(self.rows + path) for path in paths(new, parents, logit_rows)]
+        )
 
-    def commit(self, num_tokens: int) -> None:
+    def commit(self, num_tokens: int, path: Sequence[int] = ()) -> None:
         assert self.pending is not None, "commit without a pass"
         assert 0 <= num_tokens <= len(self.pending)
-        self.rows += self.pending[:num_tokens]
-        self.commits.append(num_tokens)
+        assert all(num_tokens <= row < len(self.pending) for row in path)
+        self.rows += self.pending[:num_tokens] + [self.pending[row] for row in path]
+        self.commits.append(num_tokens + len(path))
         self.pending = None
 
     def truncate(self, num_tokens: int, *, strict: bool = False) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lsp_server.engine.decode import decode
-from lsp_server.engine.onnx_model import OnnxSlot
+from lsp_server.engine.onnx_slot import OnnxSlot
 from lsp_server.engine.types import DecodeParams
 from tests.fake_model import AdversarialDrafter
 
@@ -32,7 +32,8 @@ class RecordingSlot:
     def token_ids(self) -> Sequence[int]:
         return self.inner.token_ids
 
-    def forward(self, token_ids, logit_rows, *, strict=False, cancel=None):
+    def forward(self, token_ids, logit_rows, *, parents=None, strict=False, cancel=None):
+        assert parents is None, "bits are kept of chains only"
         committed = len(self.inner.token_ids)
         logits = self.inner.forward(token_ids, logit_rows, strict=strict, cancel=cancel)
         self.widths.append(len(token_ids))
@@ -40,8 +41,8 @@ class RecordingSlot:
             self.bits[committed + row + 1] = values.tobytes()
         return logits
 
-    def commit(self, num_tokens: int) -> None:
-        self.inner.commit(num_tokens)
+    def commit(self, num_tokens: int, path: Sequence[int] = ()) -> None:
+        self.inner.commit(num_tokens, path)
 
     def truncate(self, num_tokens: int, *, strict: bool = False) -> None:
         self.inner.truncate(num_tokens, strict=strict)

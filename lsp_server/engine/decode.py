@@ -17,16 +17,18 @@ import numpy as np
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import MAX_DRAFT, Controller
-from lsp_server.engine.sampling import greedy_token, position_rng, process
-from lsp_server.engine.types import DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
-from lsp_server.engine.verify import Verdict, verify_greedy, verify_sampled
+from lsp_server.engine.sampling import draw, greedy_token, position_rng, process
+from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
+from lsp_server.engine.verify import Verdict, matching, rejection, verify
 from lsp_server.errors import InferenceError
 
 if TYPE_CHECKING:
-    from lsp_server.engine.types import Logits, ModelSpec
+    from lsp_server.engine.types import Logits, ModelSpec, Probs
 
 _log = logging.getLogger(__name__)
 
+MAX_TREE = 24
+"""Tokens of a tree at most: a pass that wide costs several plain ones on any machine."""
 PREFILL_CHUNK = 128
 """Tokens a prefill pass: large enough to be fast, small enough to be cancelled between two."""
 
@@ -117,46 +119,64 @@ def _round(
 ) -> Step:
     """One pass: fresh tokens and the part of the draft that pays, verified and committed."""
     fresh = list(history[len(slot.token_ids) :])
-    if controller is None or draft.draft_probs is not None:
-        num_proposed = len(draft.token_ids)
-    else:
-        num_proposed = controller.choose(draft, len(fresh), strict=params.strict)
-    proposed = _cut(draft, num_proposed)
-    rows = range(len(fresh) - 1, len(fresh) + num_proposed)
+    num_fresh = len(fresh)
+    proposed = draft
+    if controller is not None and draft.draft_probs is None:
+        num_proposed = controller.choose(draft, num_fresh, strict=params.strict)
+        proposed = draft.select(range(num_proposed))
     logits = slot.forward(
-        fresh + list(proposed.token_ids), rows, strict=params.strict, cancel=cancel
+        fresh + list(proposed.token_ids),
+        range(num_fresh - 1, num_fresh + len(proposed.token_ids)),
+        parents=_parents(proposed, num_fresh),
+        strict=params.strict,
+        cancel=cancel,
     )
     try:
         verdict = _verify(logits, history, proposed, params)
     except InferenceError:
         slot.truncate(0)  # the cause may be in its rows: the next request starts afresh
         raise
-    tokens = (*proposed.token_ids[: verdict.num_accepted], verdict.next_token)
+    tokens = (*(proposed.token_ids[node] for node in verdict.path), verdict.next_token)
     end = next((i for i, token in enumerate(tokens) if token in slot.spec.eos_ids), None)
-    num_accepted = verdict.num_accepted if end is None else min(end, verdict.num_accepted)
-    slot.commit(len(fresh) + num_accepted)
+    path = verdict.path if end is None else verdict.path[:end]
+    if proposed.is_tree:
+        slot.commit(num_fresh, [num_fresh + node for node in path])
+    else:
+        slot.commit(num_fresh + len(path))
     return Step(
         token_ids=tokens if end is None else tokens[:end],
-        source=draft.source if num_proposed else None,
-        num_proposed=num_proposed,
-        num_accepted=num_accepted,
+        source=proposed.source if proposed.token_ids else None,
+        num_proposed=len(proposed.token_ids),
+        num_accepted=len(path),
         finish=None if end is None else "eos",
     )
 
 
+def _parents(draft: Draft, num_fresh: int) -> list[int] | None:
+    """Of all tokens of a pass: the fresh ones are a chain, and the draft's roots follow its end."""
+    if draft.parents is None:
+        return None
+    return [*range(-1, num_fresh - 1), *(num_fresh + parent for parent in draft.parents)]
+
+
 def _verify(logits: Logits, history: Sequence[int], draft: Draft, params: DecodeParams) -> Verdict:
     def before(row: int) -> list[int]:
-        return [*history, *draft.token_ids[:row]]
+        return [*history, *(draft.token_ids[node] for node in draft.path(row - 1))]
 
-    if params.greedy:
-        return verify_greedy(
-            lambda row: greedy_token(logits[row], params, before(row)), draft.token_ids
-        )
+    def probs(row: int) -> Probs:
+        return process(logits[row], params, before(row))
 
-    def rng(row: int) -> np.random.Generator:
-        return position_rng(params.seed, len(history) + row)
+    def rng(depth: int) -> np.random.Generator:
+        return position_rng(params.seed, len(history) + depth)
 
-    return verify_sampled(lambda row: process(logits[row], params, before(row)), draft, rng)
+    def target_token(row: int, depth: int) -> int:
+        if params.greedy:
+            return greedy_token(logits[row], params, before(row))
+        return draw(probs(row), rng(depth).random())
+
+    if draft.draft_probs is None:
+        return verify(draft, matching(draft, target_token))
+    return verify(draft, rejection(draft, probs, rng))
 
 
 def _propose(
@@ -174,39 +194,50 @@ def _propose(
     if drafter is None or limit < 1:
         return Draft((), "none")
     try:
-        return _usable(drafter.propose(history, limit), limit, slot.spec, params.greedy)
+        draft = drafter.propose(history, limit)
+        exact = slot.spec.tree_rows_exact or not params.strict
+        if not exact or not slot.token_ids:  # a first pass reads no positions of its own
+            draft = draft.first_path()
+        room = slot.spec.context_length - len(history)
+        return _usable(draft, limit, min(room, MAX_TREE), slot.spec, params.greedy)
     except Exception:  # noqa: BLE001 - whatever a drafter does, the request goes on
         _log.exception("The drafter %r failed; going on without it.", drafter.name)
         stats.num_drafter_failures += 1
         return Draft((), drafter.name)
 
 
-def _usable(draft: Draft, limit: int, spec: ModelSpec, greedy: bool) -> Draft:
-    """Cut a draft at `limit` and before anything the target must not be fed.
+def _usable(draft: Draft, limit: int, room: int, spec: ModelSpec, greedy: bool) -> Draft:
+    """Cut a draft at `limit` tokens of depth, `room` in all, and before what must not be fed.
 
     A drawn draft keeps a drawn end-of-text as its last token, since leaving it out because of what
     it is would change the law of the output. Greedy verification needs no distributions.
     """
-    probs = None if greedy else draft.draft_probs
-    draft = _cut(Draft(draft.token_ids, draft.source, probs, draft.strength), limit)
-    token_ids = draft.token_ids
-    end = next((i for i, token in enumerate(token_ids) if token in spec.eos_ids), len(token_ids))
-    if draft.draft_probs is None:
-        unknown = (i for i, token in enumerate(token_ids) if not 0 <= token < spec.vocab_size)
-        return _cut(draft, min(end, next(unknown, end)))
-    shape = (len(token_ids), spec.vocab_size)
-    if draft.draft_probs.shape != shape or not np.isfinite(draft.draft_probs).all():
-        raise ValueError(f"draft_probs must be finite and of shape {shape}")
-    if any(not 0 <= token < spec.vocab_size for token in token_ids):
+    if greedy and draft.draft_probs is not None:
+        draft = dataclasses.replace(draft, draft_probs=None)
+    if draft.draft_probs is not None:
+        return _usable_drawn(draft, limit, spec)
+    kept: set[int] = {ROOT}
+    for node, (token, depth) in enumerate(zip(draft.token_ids, draft.depths, strict=True)):
+        parent = node - 1 if draft.parents is None else draft.parents[node]
+        known = 0 <= token < spec.vocab_size and token not in spec.eos_ids
+        if known and depth <= limit and parent in kept:
+            kept.add(node)
+    return draft.select(sorted(kept - {ROOT})[:room])
+
+
+def _usable_drawn(draft: Draft, limit: int, spec: ModelSpec) -> Draft:
+    if draft.parents is not None:
+        raise ValueError("only chains may have draft_probs")
+    shape = (len(draft.token_ids), spec.vocab_size)
+    if draft.draft_probs is None or draft.draft_probs.shape != shape:
+        raise ValueError(f"draft_probs must have the shape {shape}")
+    if not np.isfinite(draft.draft_probs).all():
+        raise ValueError("draft_probs must be finite")
+    if any(not 0 <= token < spec.vocab_size for token in draft.token_ids):
         raise ValueError("a drawn token is outside the vocabulary")
-    return _cut(draft, end + 1)
-
-
-def _cut(draft: Draft, length: int) -> Draft:
-    if length >= len(draft.token_ids):
-        return draft
-    probs = None if draft.draft_probs is None else draft.draft_probs[:length]
-    return Draft(draft.token_ids[:length], draft.source, probs, draft.strength)
+    token_ids = draft.token_ids[:limit]
+    end = next((i for i, token in enumerate(token_ids) if token in spec.eos_ids), len(token_ids))
+    return draft.select(range(min(end + 1, len(token_ids))))
 
 
 def _count(stats: DecodeStats, step: Step, ms: float) -> None:

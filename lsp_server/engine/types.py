@@ -27,6 +27,8 @@ class ModelSpec:
     eos_ids: frozenset[int]
     identity: str
     """Weights, graph form, provider, threads and library version: the key of measured costs."""
+    tree_rows_exact: bool = False
+    """A row of a tree pass has the bits that a chain pass gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +52,88 @@ class DecodeParams:
         return self.temperature < 1e-5
 
 
+ROOT = -1
+"""The parent of a draft's first tokens: the last committed token."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Tokens proposed to follow the committed ones; empty when the source has nothing."""
+    """Tokens proposed to follow the committed ones: a chain, or a tree of continuations."""
 
     token_ids: tuple[int, ...]
     source: str
     draft_probs: Probs | None = None
-    """[num_tokens, vocab] distributions the tokens were drawn from; None: one-hot.
+    """[num_tokens, vocab] distributions that the tokens of a chain were drawn from; None: the
+    tokens are there whatever the target says, each with q one-hot.
 
     Such a draft is exact only if it is verified whole, since leaving a drawn token out because of
     what it is changes the law; its length is chosen before it is drawn, by `limit`.
     """
     strength: int = 0
     """How good the source thinks it is (match length); the controller learns each apart."""
+    parents: tuple[int, ...] | None = None
+    """Per token the index of its parent, smaller than its own, or ROOT. None: a chain. Siblings
+    have different tokens."""
+
+    @property
+    def is_tree(self) -> bool:
+        return self.parents is not None
+
+    @property
+    def depth(self) -> int:
+        """Tokens on the longest path."""
+        return max(self.depths, default=0)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Per token, how many tokens of the draft lead to it, itself included."""
+        if self.parents is None:
+            return tuple(range(1, len(self.token_ids) + 1))
+        found: list[int] = []
+        for parent in self.parents:
+            found.append(1 if parent == ROOT else found[parent] + 1)
+        return tuple(found)
+
+    def children(self, node: int) -> tuple[int, ...]:
+        """Indices of the tokens that follow `node` (or ROOT) directly, in draft order."""
+        if self.parents is None:
+            return (node + 1,) if node + 1 < len(self.token_ids) else ()
+        return tuple(i for i, parent in enumerate(self.parents) if parent == node)
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Indices from the first token to `node`; empty for ROOT."""
+        if self.parents is None:
+            return tuple(range(node + 1))
+        found: list[int] = []
+        while node != ROOT:
+            found.append(node)
+            node = self.parents[node]
+        return tuple(reversed(found))
+
+    def select(self, nodes: Sequence[int]) -> Draft:
+        """The draft of these tokens only: ascending indices, each with its parent among them."""
+        if len(nodes) == len(self.token_ids):
+            return self
+        place = {ROOT: ROOT} | {node: index for index, node in enumerate(nodes)}
+        return Draft(
+            tuple(self.token_ids[node] for node in nodes),
+            self.source,
+            None if self.draft_probs is None else self.draft_probs[list(nodes)],
+            self.strength,
+            None if self.parents is None else tuple(place[self.parents[node]] for node in nodes),
+        )
+
+    def first_path(self) -> Draft:
+        """The chain of first children: what is left of a tree where only chains are exact."""
+        if self.parents is None:
+            return self
+        nodes: list[int] = []
+        node = ROOT
+        while following := self.children(node):
+            node = following[0]
+            nodes.append(node)
+        chain = self.select(nodes)
+        return Draft(chain.token_ids, self.source, None, self.strength)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +180,21 @@ class Slot(Protocol):
         token_ids: Sequence[int],
         logit_rows: Sequence[int],
         *,
+        parents: Sequence[int] | None = None,
         strict: bool = False,
         cancel: CancelToken | None = None,
     ) -> Logits:
         """Write KV rows n..n+T-1 without committing them; logits float32 [len(logit_rows), vocab].
 
-        `logit_rows` index into `token_ids`. Raises Cancelled from within a running pass.
+        `logit_rows` index into `token_ids`. With `parents` (per token the index of the one before
+        it, ROOT for the committed text) the tokens form a tree, and each sees its ancestors only.
+        Raises Cancelled from within a running pass.
         """
         ...
 
-    def commit(self, num_tokens: int) -> None:
-        """Make the first `num_tokens` of the last forward permanent."""
+    def commit(self, num_tokens: int, path: Sequence[int] = ()) -> None:
+        """Make the first `num_tokens` tokens of the last forward permanent, and those at the
+        ascending indices `path` behind them: the accepted branch of a tree."""
         ...
 
     def truncate(self, num_tokens: int, *, strict: bool = False) -> None:

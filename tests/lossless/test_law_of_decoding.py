@@ -142,7 +142,7 @@ def test_a_controller_that_looks_at_the_drawn_tokens_cannot_change_the_law(monke
     assert law == target_law(2)
 
 
-def _drops_drawn_end(draft, limit, spec, greedy):
+def _drops_drawn_end(draft, limit, room, spec, greedy):
     keep = next((i for i, t in enumerate(draft.token_ids) if t == END), len(draft.token_ids))
     keep = min(keep, limit)
     probs = draft.draft_probs[:keep] if draft.draft_probs is not None else None

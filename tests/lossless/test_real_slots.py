@@ -156,9 +156,9 @@ class _Inside:
     def __getattr__(self, name: str):
         return getattr(self._slot, name)
 
-    def forward(self, token_ids, logit_rows, *, strict=False, cancel=None):
+    def forward(self, token_ids, logit_rows, *, cancel=None, **options):
         self._passes.append(not cancel.cancelled)
-        return self._slot.forward(token_ids, logit_rows, strict=strict, cancel=cancel)
+        return self._slot.forward(token_ids, logit_rows, cancel=cancel, **options)
 
 
 def test_a_token_cancelled_before_the_pass_stops_it_at_once(model):

@@ -13,11 +13,30 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
+from lsp_server.engine.sampling import draw
 from lsp_server.engine.types import Draft
-from lsp_server.engine.verify import Verdict, residual, verify_greedy, verify_sampled
+from lsp_server.engine.verify import Verdict, matching, rejection, residual, verify
 from tests.exact_law import Choices, Law, law_of
 
 ALMOST_ONE = np.nextafter(1.0, 0.0)
+
+
+def chain_verdict(num_accepted: int, next_token: int) -> Verdict:
+    return Verdict(tuple(range(num_accepted)), next_token)
+
+
+def verify_greedy(target_token, draft_ids) -> Verdict:
+    draft = Draft(tuple(draft_ids), "t")
+    return verify(draft, matching(draft, lambda row, depth: target_token(row)))
+
+
+def verify_sampled(target_probs, draft: Draft, rng) -> Verdict:
+    """As the decoding loop does it: without distributions the target's own draw has to match."""
+    if draft.draft_probs is not None:
+        return verify(draft, rejection(draft, target_probs, rng))
+    return verify(
+        draft, matching(draft, lambda row, depth: draw(target_probs(row), rng(depth).random()))
+    )
 
 
 class Uniforms:
@@ -43,12 +62,12 @@ def verify_one(p, q, token, *uniforms: float, bonus=(1.0, 0.0, 0.0)) -> Verdict:
 @pytest.mark.parametrize(
     ("target", "draft", "verdict"),
     [
-        ([1, 2, 3, 4], [1, 2, 3], Verdict(3, 4)),
-        ([1, 5, 3, 4], [1, 2, 3], Verdict(1, 5)),
-        ([5], [], Verdict(0, 5)),
-        ([1, 2, 3, 4], [-1, 2, 3], Verdict(0, 1)),
-        ([9, 2, 3, 4], [1, 2, 3], Verdict(0, 9)),
-        ([1, 2, 9, 4], [1, 2, 3], Verdict(2, 9)),
+        ([1, 2, 3, 4], [1, 2, 3], chain_verdict(3, 4)),
+        ([1, 5, 3, 4], [1, 2, 3], chain_verdict(1, 5)),
+        ([5], [], chain_verdict(0, 5)),
+        ([1, 2, 3, 4], [-1, 2, 3], chain_verdict(0, 1)),
+        ([9, 2, 3, 4], [1, 2, 3], chain_verdict(0, 9)),
+        ([1, 2, 9, 4], [1, 2, 3], chain_verdict(2, 9)),
     ],
 )
 def test_greedy_accepts_the_agreeing_prefix_and_emits_the_targets_next_token(
@@ -73,7 +92,7 @@ def test_greedy_never_looks_at_a_row_behind_the_first_rejection():
 
 def test_a_token_of_target_probability_zero_is_rejected_also_by_a_uniform_of_zero():
     verdict = verify_one([0.0, 0.5, 0.5], [0.5, 0.5, 0.0], 0, 0.0, 0.0)
-    assert verdict == Verdict(0, 2)
+    assert verdict == chain_verdict(0, 2)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +112,12 @@ def test_a_less_likely_token_is_accepted_just_below_the_ratio_and_not_above(p, q
 
 
 def test_acceptance_is_strict_where_the_uniform_equals_the_ratio():
-    assert verify_one([0.25, 0.75, 0], [0.5, 0.5, 0], 0, 0.5, 0.5) == Verdict(0, 1)
+    assert verify_one([0.25, 0.75, 0], [0.5, 0.5, 0], 0, 0.5, 0.5) == chain_verdict(0, 1)
 
 
 def test_a_token_its_own_distribution_cannot_draw_is_rejected_without_dividing():
     with np.errstate(all="raise"):
-        assert verify_one([0.5, 0.5, 0], [0.0, 1.0, 0], 0, 0.0, 0.0) == Verdict(0, 0)
+        assert verify_one([0.5, 0.5, 0], [0.0, 1.0, 0], 0, 0.0, 0.0) == chain_verdict(0, 0)
 
 
 @pytest.mark.parametrize("token", [-1, 3, 10**6])
@@ -128,7 +147,7 @@ def test_with_sparse_supports_every_rejection_yields_the_token_the_draft_cannot_
     q[[1, 8]] = 0.4, 0.6
     for token, uniform in itertools.product((1, 8), np.linspace(0, ALMOST_ONE, 21)):
         verdict = verify_one(p, q, token, 0.51, uniform, bonus=np.eye(9)[0])
-        assert verdict == Verdict(0, 4)
+        assert verdict == chain_verdict(0, 4)
 
 
 def test_rows_behind_a_rejection_and_their_randomness_are_never_asked_for():
@@ -140,14 +159,14 @@ def test_rows_behind_a_rejection_and_their_randomness_are_never_asked_for():
         return rows[row]
 
     draft = Draft((0, 0), "t", np.array([[1.0, 0.0]] * 2))
-    assert verify_sampled(target, draft, lambda row: Uniforms(0.0, 0.0)) == Verdict(0, 1)
+    assert verify_sampled(target, draft, lambda row: Uniforms(0.0, 0.0)) == chain_verdict(0, 1)
     assert asked == [0]
 
 
 def test_an_empty_draft_draws_exactly_one_uniform():
     source = Uniforms(0.6)
     verdict = verify_sampled(lambda row: np.array([0.5, 0.5]), Draft((), "t"), lambda row: source)
-    assert verdict == Verdict(0, 1)
+    assert verdict == chain_verdict(0, 1)
     assert source.values == []
 
 
@@ -233,8 +252,8 @@ def _chain(correct, *, bonus_row: int = 0) -> Rule:
         for row, token in enumerate(draft.token_ids):
             p, q = target(row), draft.draft_probs[row]
             if not (q[token] > 0 and rng(row).random() * q[token] < p[token]):
-                return Verdict(row, _pick(correct(p, q, token), rng(row).random()))
-        return Verdict(count, _pick(target(count + bonus_row), rng(count).random()))
+                return chain_verdict(row, _pick(correct(p, q, token), rng(row).random()))
+        return chain_verdict(count, _pick(target(count + bonus_row), rng(count).random()))
 
     return rule
 
