@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from lsp_server.errors import ModelMissingError
@@ -13,6 +14,10 @@ from models import catalogue
 
 _REPORTED = ("onnxruntime", "numpy", "tokenizers", "onnx", "pygls", "lsprotocol")
 _LAST = "e2e"
+
+# No time limit an example: a busy machine would fail a test that is right.
+hypothesis.settings.register_profile("tabahead", deadline=None)
+hypothesis.settings.load_profile("tabahead")
 
 
 def missing(what: str) -> None:

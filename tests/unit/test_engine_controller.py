@@ -117,7 +117,7 @@ def test_a_width_that_costs_more_than_it_can_bring_is_never_chosen():
     st.integers(1, 130),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_chosen_draft_is_worth_its_extra_time_by_the_controllers_own_estimates(
     rises, seen, strength, num_fresh, strict
 ):
@@ -143,6 +143,13 @@ def test_the_end_of_a_long_prompt_makes_no_draft_cheaper():
     train(controller, "wrong", 10, strength=2)
     assert controller.choose(draft(strength=2), 1) == 0
     assert controller.choose(draft(strength=2), 120) == 0
+
+
+@pytest.mark.parametrize("num_fresh", [2, 9, 16, 120])
+def test_the_end_of_a_long_prompt_carries_a_draft_that_is_worth_it(num_fresh):
+    controller = Controller(CURVES["int8"])
+    train(controller, "right", 60)
+    assert controller.choose(draft(), num_fresh) > 0
 
 
 def test_an_empty_draft_is_no_draft():

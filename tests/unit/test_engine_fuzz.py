@@ -114,7 +114,5 @@ class Session(RuleBasedStateMachine):
             assert tokens(run(copy, self.texts[key], params)) == expected
 
 
-Session.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, derandomize=True
-)
+Session.TestCase.settings = settings(max_examples=25, stateful_step_count=20, derandomize=True)
 TestAnyInterleaving = Session.TestCase

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
@@ -166,13 +166,11 @@ def test_after_any_sequence_of_changes_the_index_is_that_of_a_fresh_one(alphabet
     st.lists(st.integers(0, 2), max_size=12),
     st.integers(1, 9),
 )
-@settings(deadline=None)
 def test_it_proposes_what_a_full_search_finds(text, suffix, limit):
     assert propose(text, limit, suffix) == reference(text, suffix, limit)
 
 
 @given(st.lists(st.integers(0, 2), max_size=30), st.integers(0, 9))
-@settings(deadline=None)
 def test_every_proposed_token_lies_behind_a_match_in_the_text(text, limit):
     draft = PromptLookup().propose(tuple(text), limit)
     assert len(draft.token_ids) in (0, limit)

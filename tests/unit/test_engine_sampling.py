@@ -78,6 +78,8 @@ def test_ties_go_to_the_lowest_id_everywhere():
     assert_probs(probs_of(equal, top_k=2), 0.5, 0.5, 0, 0)
     assert_probs(probs_of(equal, top_p=0.5), 0.5, 0.5, 0, 0)
     assert greedy_token(row(0, 5, 5), DecodeParams(), []) == 1
+    many = probs_of(np.arange(1000, dtype=np.float32) % 3, top_k=10)  # more than a small sort
+    assert list(np.flatnonzero(many)) == list(range(2, 32, 3))
 
 
 def test_repetition_penalty_comes_before_top_k():
@@ -153,7 +155,7 @@ def test_the_result_is_always_a_distribution(logits, temperature, top_k, top_p, 
     assert np.isfinite(found).all()
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(1.0)
-    assert found[int(np.argmax(row(*logits)))] > 0
+    assert row(*logits)[found > 0].max() >= max(logits) - 1e-12  # a tie, as float64 sees it
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any), st.floats(0, ALMOST_ONE))
