@@ -65,6 +65,11 @@ class CancelParams:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressParams:
+    token: str | int
+
+
+@dataclass(frozen=True, slots=True)
 class CommandParams:
     command: str
     arguments: list[Any]
@@ -177,6 +182,11 @@ def parse_cancel(params: Any) -> CancelParams:
     return CancelParams(msg_id if isinstance(msg_id, str) else _integer(msg_id, "id"))
 
 
+def parse_progress_token(params: Any) -> ProgressParams:
+    token = _object(params, "params").get("token")
+    return ProgressParams(token if isinstance(token, str) else _integer(token, "token"))
+
+
 def parse_command(params: Any) -> CommandParams:
     params = _object(params, "params")
     arguments = params.get("arguments")
@@ -208,6 +218,7 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "textDocument/didClose": parse_document,
     "textDocument/inlineCompletion": parse_inline_completion,
     "tabahead/explain": parse_document,
+    "window/workDoneProgress/cancel": parse_progress_token,
     "workspace/didChangeConfiguration": parse_configuration,
     "workspace/executeCommand": parse_command,
 }

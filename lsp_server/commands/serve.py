@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ from lsp_server.errors import SettingsError
 if TYPE_CHECKING:
     from lsp_server.cancellation import CancelToken
     from lsp_server.completion import Backend
-    from lsp_server.server import Configuration, Hooks, Progress
+    from lsp_server.loading import Fetch, Progress
+    from lsp_server.server import Configuration, Hooks
     from lsp_server.session import Answer, Complete, Shown
     from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
@@ -113,7 +114,7 @@ class Wiring:
             settings = self.configure({}, {}, None).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
         listener = Listener(self._answered, self._accepted)
-        return Hooks(self.configure, self.load, listener, ready)
+        return Hooks(self.configure, self.load, self.fetch, listener, ready)
 
     def _answered(self, answer: Answer, ms: float) -> None:
         sources = answer.stats.sources if answer.stats else {}
@@ -169,6 +170,18 @@ class Wiring:
             self._backend = None
         backend = self._backend = load_backend(settings, progress, cancel)
         return lambda request, cancel: complete(request, backend, cancel)
+
+    def fetch(self, settings: Any) -> Fetch | None:
+        """How to fetch the model of the settings; None where the catalogue does not have it."""
+        from lsp_server.fetching import fetch_command, run_fetch
+        from lsp_server.loading import Fetch
+        from models import catalogue
+
+        entry = None if settings is None else catalogue.entries().get(settings.model)
+        if entry is None:
+            return None
+        megabytes = round(entry.source.size / 1e6)
+        return Fetch(entry.name, megabytes, partial(run_fetch, fetch_command(entry.name)))
 
 
 def _listen(address: str, allow_remote: bool) -> Channel:

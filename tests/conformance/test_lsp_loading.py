@@ -2,112 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import queue
-import socket
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from lsp_server.cancellation import CancelToken
-from lsp_server.completion import CompletionRequest, CompletionResult, CompletionStats
 from lsp_server.errors import ModelMissingError
-from lsp_server.server import Configuration, Hooks, Server
-from lsp_server.session import Complete, Listener, RequestOptions, Shown
-from lsp_server.stdio import socket_channel
-from tests.lsp_client import TIMEOUT, RawClient
-
-URI = "file:///a.py"
-
-
-def says(text: str) -> Complete:
-    def complete(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
-        return CompletionResult(text, request.offset, request.offset, None, CompletionStats())
-
-    return complete
-
-
-@dataclass
-class Product:
-    """Stands for everything behind the server; loading waits for `gate`."""
-
-    gate: threading.Event = field(default_factory=threading.Event)
-    loads: list[Any] = field(default_factory=list)
-    cancelled: queue.Queue[str | None] = field(default_factory=queue.Queue)
-    configured: list[tuple[Any, Any, Any]] = field(default_factory=list)
-    accepted: list[Shown] = field(default_factory=list)
-    fail: Exception | None = None
-    thread: str = ""
-
-    def configure(
-        self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
-    ) -> Configuration:
-        self.configured.append((dict(initialization), dict(section), root))
-        merged = {**initialization, **section}
-        return Configuration(
-            options=RequestOptions(max_tokens=merged.get("max_tokens", 64)),
-            model=merged.get("model", "default"),
-            settings=merged.get("model", "default"),
-            warnings=("a warning",) if merged.get("odd") else (),
-        )
-
-    def load(
-        self, settings: Any, progress: Callable[[str, int, int], None], cancel: CancelToken
-    ) -> Complete:
-        self.thread = threading.current_thread().name
-        self.loads.append(settings)
-        progress("building", 1, 4)
-        with cancel.on_cancel(self.gate.set):
-            assert self.gate.wait(TIMEOUT)
-        self.cancelled.put(cancel.reason)
-        cancel.raise_if_cancelled()
-        if self.fail is not None:
-            raise self.fail
-        return says(f"from {settings}")
-
-    def hooks(self) -> Hooks:
-        listener = Listener(accepted=self.accepted.append)
-        return Hooks(configure=self.configure, load=self.load, listener=listener)
-
-
-@contextmanager
-def served(product: Product) -> Iterator[RawClient]:
-    ours, theirs = socket.socketpair()
-    codes: list[int] = []
-
-    def serve() -> None:
-        server = Server(product.hooks(), "0")
-        codes.append(asyncio.run(server.run(socket_channel(ours))))
-        assert server.scheduler.join(TIMEOUT)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    stream = theirs.makefile("rb")
-    client = RawClient(theirs.sendall, stream.readline, stream.read)
-    try:
-        yield client
-        client.request("shutdown")
-        client.notify("exit")
-        thread.join(TIMEOUT)
-        assert codes == [0]
-    finally:
-        product.gate.set()
-        theirs.shutdown(socket.SHUT_RDWR)
-        thread.join(TIMEOUT)
-        ours.close()
-
-
-def ready(client: RawClient) -> None:
-    """Wait for the log line that says so."""
-    client.wait_for(lambda m: (m.get("params") or {}).get("message") == "tabahead: ready")
-
-
-def text_of(result: Any) -> str:
-    (item,) = result["items"]
-    return str(item["insertText"])
+from tests.lsp_client import TIMEOUT
+from tests.lsp_product import URI, Product, ready, served, text_of
 
 
 def test_requests_before_the_model_is_there_are_answered_model_loading() -> None:

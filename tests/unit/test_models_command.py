@@ -2,7 +2,11 @@
 
 import argparse
 import json
+import subprocess
+import sys
+import textwrap
 
+import psutil
 import pytest
 
 from lsp_server.engine.manifest import MANIFEST_NAME
@@ -89,6 +93,79 @@ def test_fetch_on_a_terminal_draws_bars(capsys, monkeypatch, tmp_path):
     assert "here already" in out
     assert "50%" in err
     assert "2/2" in err
+
+
+def test_fetch_with_json_progress_prints_objects_only_and_ends_with_ready(
+    capsys, monkeypatch, tmp_path
+):
+    def fetch(name, *, from_file, weights, progress):
+        progress("download", 0, 1000)
+        for done in range(1, 1001):
+            progress("download", done, 1000)
+        progress("weights", 0, 3)
+        return Fetched(tmp_path, fresh=True)
+
+    monkeypatch.setattr(fetching, "fetch", fetch)
+    monkeypatch.setattr(command, "_LINE_INTERVAL_S", 1000.0)
+    assert command.main(["fetch", NAME, "--progress", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert [tuple(json.loads(line).values()) for line in out.splitlines()] == [
+        ("download", 0, 1000),
+        ("download", 1000, 1000),
+        ("weights", 0, 3),
+        ("ready", 1, 1),
+    ]
+    assert set(json.loads(out.splitlines()[0])) == {"stage", "done", "total"}
+    assert err == ""
+
+
+def test_a_failure_with_json_progress_is_a_sentence_on_stderr(capsys, monkeypatch):
+    def fetch(name, *, from_file, weights, progress):
+        progress("download", 0, 0)
+        raise FetchError("No network; use --from-file.")
+
+    monkeypatch.setattr(fetching, "fetch", fetch)
+    assert command.main(["fetch", NAME, "--progress", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"stage": "download", "done": 0, "total": 0}
+    assert err == "No network; use --from-file.\n"
+
+
+UNREAD = """
+    import subprocess, sys
+    from models import __main__ as command, fetch
+
+    def stalled(name, progress, **more):
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1, stdout=-1)
+        progress("download", child.pid, 0)
+        try:
+            child.stdout.read()
+        finally:
+            child.kill()
+            child.wait()
+
+    def busy(name, progress, **more):
+        for n in range(10**9):
+            progress(f"stage {n}", 0, 0)
+
+    fetch.fetch = %s
+    sys.exit(command.main(["fetch", "x", "--progress", "json"]))
+"""
+
+
+@pytest.mark.parametrize("how", ["stalled", "busy"])
+def test_a_fetch_whose_progress_nobody_reads_any_more_stops_and_leaves_no_process(how):
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(UNREAD % how)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    step = json.loads(process.stdout.readline())
+    process.stdout.close()
+    assert process.wait(60) != 0
+    assert b"the same command continues" in process.stderr.read()
+    if how == "stalled":
+        assert not psutil.pid_exists(step["done"])
 
 
 def test_an_interrupt_says_how_to_go_on(capsys, monkeypatch):

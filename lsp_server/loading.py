@@ -1,0 +1,208 @@
+"""Which model there is: load it, offer to fetch it where it is absent, fetch it, load again.
+
+Runs on the event loop; loading itself is the inference thread's work, fetching another process's.
+Nothing is downloaded that the user has not asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.errors import Cancelled, ModelMissingError, TabaheadError
+from lsp_server.protocol import RefusedError
+from lsp_server.session import Complete, Session
+from lsp_server.window import Kind, ProgressState, Window
+
+logger = logging.getLogger(__name__)
+
+FETCH_COMMAND = "tabahead.fetchModel"
+
+LOAD = "load"
+"""The scheduler's key for loading; no document has this URI."""
+
+Progress = Callable[[str, int, int], None]
+"""(stage, done, total), callable from any thread."""
+
+Load = Callable[[Any, Progress, CancelToken], Complete]
+
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Runs something beside the messages, until the server ends at the latest."""
+
+_NOT_NOW = "Not now"
+
+_SPANS = {"download": (0, 60), "extract": (60, 65), "ready": (100, 100)}
+_BUILD_SPANS = {"checkpoint": (65, 67), "weights": (67, 95), "hashes": (95, 100)}
+"""Stage -> its share of a fetch's progress bar, in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A model that can be brought to this machine."""
+
+    name: str
+    megabytes: int
+    """Size of the download."""
+    run: Callable[[Progress], Coroutine[Any, Any, None]]
+    """Does it; raises TabaheadError. Calls the progress on the event loop."""
+
+
+FetchOf = Callable[[Any], Fetch | None]
+"""Settings -> how to fetch the model that they name; None where that is not ours to fetch."""
+
+
+class Loading:
+    """The only one who tells the session what model it has."""
+
+    def __init__(
+        self, session: Session, window: Window, load: Load, fetch_of: FetchOf, start: Start
+    ) -> None:
+        self._session = session
+        self._window = window
+        self._load = load
+        self._fetch_of = fetch_of
+        self._start = start
+        self._settings: Any = None
+        self._fetches: dict[str, asyncio.Task[None]] = {}
+        """Under way, by the model's name."""
+        self._offered: set[str] = set()
+        self._offer: asyncio.Task[None] | None = None
+
+    async def load(self, settings: Any) -> None:
+        """Until it is done requests are answered with `model-loading`; a newer load replaces it."""
+        self._settings = settings
+        self._withdraw_offer()
+        self._session.loading()
+        self._window.log("loading the model")
+        state = ProgressState("loading")
+        scheduler = self._session.scheduler
+        loaded = scheduler.submit(LOAD, lambda cancel: self._load(settings, state.set, cancel))
+        cancel = partial(scheduler.cancel, LOAD)
+        self._start(self._window.progress("tabahead", loaded, state, cancel))
+        try:
+            complete = await loaded
+        except Cancelled as cancelled:
+            if str(cancelled) == "cancelled":
+                self._session.missing(
+                    "Loading was cancelled; restart the server to load the model."
+                )
+        except ModelMissingError as error:
+            self._absent(str(error))
+        except TabaheadError as error:
+            self._missing(str(error))
+        except Exception as error:
+            logger.exception("the model could not be loaded")
+            self._missing(f"The model could not be loaded ({type(error).__name__}); see the log.")
+        else:
+            self._session.use(complete)
+            self._window.log("ready")
+
+    def fetch(self, settings: Any) -> None:
+        """Fetch the model in use, or join the fetch of it that is under way."""
+        fetch = self._fetch_of(settings)
+        if fetch is None:
+            message = "The model in use is not one of the catalogue; there is nothing to fetch."
+            self._window.show(Kind.INFO, message)
+        elif fetch.name not in self._fetches:
+            self._withdraw_offer()
+            self._settings = settings
+            self._begin(fetch)
+
+    def stop(self) -> None:
+        """End what would go on for long: the user is leaving."""
+        self._withdraw_offer()
+        for work in self._fetches.values():
+            work.cancel()
+
+    def _absent(self, message: str) -> None:
+        """The model is not on this machine: it is fetched already, offered once, or missing."""
+        fetch = self._fetch_of(self._settings)
+        if fetch is not None and fetch.name in self._fetches:
+            self._session.loading(_being_fetched(fetch))
+        elif fetch is not None and fetch.name not in self._offered:
+            self._offered.add(fetch.name)
+            self._session.missing(message)
+            self._offer = self._start(self._ask(fetch, message))
+        else:
+            self._missing(message)
+
+    async def _ask(self, fetch: Fetch, message: str) -> None:
+        yes = f"Fetch it ({fetch.megabytes} MB)"
+        question = f"The model {fetch.name} is not on this machine."
+        try:
+            answer = await self._window.ask(question, (yes, _NOT_NOW))
+        except RefusedError:
+            # A client that cannot ask can still tell.
+            self._window.show(Kind.ERROR, message)
+            return
+        self._offer = None
+        if answer == yes:
+            self._begin(fetch)
+
+    def _withdraw_offer(self) -> None:
+        if self._offer is not None:
+            self._offer.cancel()
+            self._offer = None
+
+    def _begin(self, fetch: Fetch) -> None:
+        if not self._session.has_model:
+            self._session.loading(_being_fetched(fetch))
+        state = ProgressState("starting")
+        work = self._start(fetch.run(lambda *step: state.set(*fetch_step(*step))))
+        self._fetches[fetch.name] = work
+        title = f"tabahead: fetching {fetch.name}"
+        self._window.log(f"fetching the model {fetch.name} ({fetch.megabytes} MB)")
+        self._start(self._window.progress(title, work, state, work.cancel))
+        self._start(self._finish(fetch, work))
+
+    async def _finish(self, fetch: Fetch, work: asyncio.Task[None]) -> None:
+        await asyncio.wait([work])
+        del self._fetches[fetch.name]
+        if work.cancelled():
+            message = f"Fetching was cancelled; run the command {FETCH_COMMAND} to go on."
+            self._not_fetched(fetch, message)
+            return
+        error = work.exception()
+        if error is None:
+            if self._is_wanted(fetch):
+                await self.load(self._settings)
+            return
+        message = str(error)
+        if not isinstance(error, TabaheadError):
+            logger.error("the fetch failed", exc_info=error)
+            message = f"The model could not be fetched ({type(error).__name__}); see the log."
+        self._not_fetched(fetch, message)
+        self._window.show(Kind.ERROR, message)
+
+    def _is_wanted(self, fetch: Fetch) -> bool:
+        """The settings may name another model by now."""
+        wanted = self._fetch_of(self._settings)
+        return wanted is not None and wanted.name == fetch.name
+
+    def _not_fetched(self, fetch: Fetch, message: str) -> None:
+        if self._is_wanted(fetch) and not self._session.has_model:
+            self._session.missing(message)
+
+    def _missing(self, message: str) -> None:
+        self._session.missing(message)
+        self._window.show(Kind.ERROR, message)
+
+
+def fetch_step(stage: str, done: int, total: int) -> tuple[str, int, int]:
+    """A stage's progress as that of the whole fetch, in percent."""
+    if stage == "wait":
+        return "waiting for another process that fetches it", 0, 100
+    label, span = stage, _SPANS.get(stage)
+    if span is None:
+        label, span = f"build: {stage}", _BUILD_SPANS.get(stage, (65, 65))
+    first, last = span
+    return label, first + ((last - first) * min(done, total) // total if total else 0), 100
+
+
+def _being_fetched(fetch: Fetch) -> str:
+    return f"The model {fetch.name} is being fetched; completions start when it is ready."
