@@ -187,7 +187,9 @@ class AdversarialDrafter:
     name: str = "adversary"
     calls: list[tuple[int, ...]] = field(default_factory=list)
 
-    def propose(self, token_ids: Sequence[int], limit: int) -> Draft:
+    def propose(
+        self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
+    ) -> Draft:
         self.calls.append(tuple(token_ids))
         at = len(token_ids)
         count = limit + 3 if self.kind == "too_long" else limit
@@ -242,8 +244,8 @@ class FixedLengthController:
     length: int
     observed: list[tuple[Draft, tuple[int, ...]]] = field(default_factory=list)
 
-    def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> int:
-        return min(self.length, len(draft.token_ids))
+    def cut(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> Draft:
+        return draft.select(range(min(self.length, len(draft.token_ids))))
 
     def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
         self.observed.append((draft, tuple(emitted)))

@@ -20,7 +20,7 @@ from lsp_server.engine.controller import MAX_DRAFT, Controller
 from lsp_server.engine.sampling import draw, greedy_token, position_rng, process
 from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
 from lsp_server.engine.verify import Verdict, matching, rejection, verify
-from lsp_server.errors import InferenceError
+from lsp_server.errors import Cancelled, InferenceError
 
 if TYPE_CHECKING:
     from lsp_server.engine.types import Logits, ModelSpec, Probs
@@ -68,7 +68,8 @@ def decode(
         remaining = min(params.max_new_tokens - emitted, slot.spec.context_length - len(history))
         if remaining < 1:
             return
-        draft = _propose(drafter, history, min(remaining - 1, MAX_DRAFT), slot, params, stats)
+        limit = min(remaining - 1, MAX_DRAFT)
+        draft = _propose(drafter, history, limit, slot, params, stats, cancel)
         step = _round(slot, history, draft, controller, params, cancel)
         history.extend(step.token_ids)
         emitted += len(step.token_ids)
@@ -122,8 +123,7 @@ def _round(
     num_fresh = len(fresh)
     proposed = draft
     if controller is not None and draft.draft_probs is None:
-        num_proposed = controller.choose(draft, num_fresh, strict=params.strict)
-        proposed = draft.select(range(num_proposed))
+        proposed = controller.cut(draft, num_fresh, strict=params.strict)
     logits = slot.forward(
         fresh + list(proposed.token_ids),
         range(num_fresh - 1, num_fresh + len(proposed.token_ids)),
@@ -186,6 +186,7 @@ def _propose(
     slot: Slot,
     params: DecodeParams,
     stats: DecodeStats,
+    cancel: CancelToken | None,
 ) -> Draft:
     """The drafter's proposal, cut to what can be verified.
 
@@ -194,12 +195,14 @@ def _propose(
     if drafter is None or limit < 1:
         return Draft((), "none")
     try:
-        draft = drafter.propose(history, limit)
+        draft = drafter.propose(history, limit, cancel)
         exact = slot.spec.tree_rows_exact or not params.strict
         if not exact or not slot.token_ids:  # a first pass reads no positions of its own
             draft = draft.first_path()
         room = slot.spec.context_length - len(history)
         return _usable(draft, limit, min(room, MAX_TREE), slot.spec, params.greedy)
+    except Cancelled:
+        raise
     except Exception:  # noqa: BLE001 - whatever a drafter does, the request goes on
         _log.exception("The drafter %r failed; going on without it.", drafter.name)
         stats.num_drafter_failures += 1

@@ -221,6 +221,11 @@ class Drafter(Protocol):
     @property
     def name(self) -> str: ...
 
-    def propose(self, token_ids: Sequence[int], limit: int) -> Draft:
-        """At most `limit` tokens that may follow `token_ids` (prompt and output so far)."""
+    def propose(
+        self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
+    ) -> Draft:
+        """At most `limit` tokens that may follow `token_ids` (prompt and output so far).
+
+        Raises Cancelled when `cancel` is set; only sources that run a graph need to look at it.
+        """
         ...

@@ -79,7 +79,7 @@ class DrawingDrafter:
     def __init__(self, pick, length: int, *, one_hot: bool) -> None:
         self.pick, self.length, self.one_hot = pick, length, one_hot
 
-    def propose(self, token_ids, limit):
+    def propose(self, token_ids, limit, cancel=None):
         text = tuple(token_ids[len(PROMPT) :])
         drawn: tuple[int, ...] = ()
         while len(drawn) < min(limit, self.length) and drawn[-1:] != (END,):

@@ -190,7 +190,7 @@ def test_a_draft_of_numpy_integers_gives_plain_tokens(model):
     class Numpy:
         name = "numpy"
 
-        def propose(self, token_ids, limit):
+        def propose(self, token_ids, limit, cancel=None):
             return Draft(tuple(np.arange(5, 5 + limit)), self.name)
 
     prompt = prompt_of(10, 0)

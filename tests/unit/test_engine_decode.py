@@ -101,7 +101,7 @@ class _Drawing:
         self.rng = np.random.default_rng(seed)
         self.length = length
 
-    def propose(self, token_ids, limit):
+    def propose(self, token_ids, limit, cancel=None):
         drawn: list[int] = []
         rows = []
         for _ in range(min(limit, self.length)):
@@ -145,7 +145,7 @@ def test_unusable_draft_probabilities_cost_a_plain_step_and_are_counted(spoil):
     class Spoiled:
         name = "spoiled"
 
-        def propose(self, token_ids, limit):
+        def propose(self, token_ids, limit, cancel=None):
             draft = inner.propose(token_ids, limit)
             return Draft(draft.token_ids, "spoiled", spoil(draft.draft_probs))
 
@@ -237,7 +237,7 @@ def test_a_drawn_end_of_text_is_verified_like_any_token():
     class DrawsEnd:
         name = "draws-end"
 
-        def propose(self, token_ids, limit):
+        def propose(self, token_ids, limit, cancel=None):
             right = [*PROMPT, first, EOS, 9, 9][len(token_ids) :]
             return Draft(tuple(right), self.name, np.eye(VOCAB)[right])
 

@@ -183,6 +183,23 @@ def test_a_cancelled_request_runs_no_pass_at_all():
     assert slot.passes == []
 
 
+def test_a_request_cancelled_while_a_draft_is_made_ends_there_and_is_no_drafter_failure():
+    model, token, stats = FakeModel(), CancelToken(), DecodeStats()
+    slot = FakeSlot(model)
+
+    class Slow:
+        name = "slow"
+
+        def propose(self, token_ids, limit, cancel=None):
+            token.cancel("superseded")
+            cancel.raise_if_cancelled()
+
+    with pytest.raises(Cancelled, match="superseded"):
+        run(slot, drafter=Slow(), cancel=token, stats=stats)
+    assert stats.num_drafter_failures == 0
+    assert tokens(run(slot)) == plain(model)
+
+
 def test_closing_the_generator_leaves_the_slot_valid():
     model = FakeModel()
     expected = plain(model)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lsp_server.cancellation import CancelToken
 from lsp_server.engine.types import Draft
 
 _SIZES = (5, 4, 3, 2)
@@ -32,7 +33,9 @@ class PromptLookup:
         no n-gram spans the cursor."""
         self._suffix.update(token_ids)
 
-    def propose(self, token_ids: Sequence[int], limit: int) -> Draft:
+    def propose(
+        self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
+    ) -> Draft:
         """The longest, most recent match of n = 5..2 trailing tokens, continued.
 
         A copy that reaches the end of the text goes on into itself, so a loop of any period fills
