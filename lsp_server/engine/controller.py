@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_server.engine.types import Draft
+from lsp_server.engine.types import ROOT, Draft
 
 if TYPE_CHECKING:
     from lsp_server.engine.types import Slot
@@ -74,34 +74,78 @@ class Controller:
         self._seen: dict[tuple[str, int, int], tuple[float, float]] = {}
         """(source, strength class, position) -> decayed (came true, seen)"""
 
-    def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> int:
-        """How many tokens of `draft` to verify behind `num_fresh` tokens that must run anyway."""
+    def cut(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> Draft:
+        """The part of `draft` that pays behind `num_fresh` tokens that must run anyway."""
+        if not draft.is_tree:
+            length, _ = self.choose(draft, num_fresh, strict=strict)
+            return draft.select(range(length))
+        depths = draft.depths
+        widths = [sum(depth <= limit for depth in depths) for limit in range(1, draft.depth + 1)]
+        chances = [self.acceptance(_key(draft), 0, position) for position in range(draft.depth)]
+        limit, _ = self._best(chances, widths, 0.0, num_fresh, strict)
+        return draft.select([node for node, depth in enumerate(depths) if depth <= limit])
+
+    def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> tuple[int, float]:
+        """How many tokens of a chain to verify, and expected tokens a millisecond then."""
+        lengths = range(1, len(draft.token_ids) + 1)
+        chances = [self.acceptance(draft.source, draft.strength, i - 1) for i in lengths]
+        return self._best(chances, lengths, 0.0, num_fresh, strict)
+
+    def plan(
+        self, source: str, limit: int, step_ms: float, num_fresh: int, *, strict: bool = False
+    ) -> tuple[int, float]:
+        """How many tokens to ask of a source whose drafting costs `step_ms` a token, before it has
+        drafted any, and expected tokens a millisecond then."""
+        lengths = range(1, limit + 1)
+        chances = [self.acceptance(source, 0, i - 1) for i in lengths]
+        return self._best(chances, lengths, step_ms, num_fresh, strict)
+
+    def _best(
+        self,
+        chances: Sequence[float],
+        widths: Sequence[int],
+        step_ms: float,
+        num_fresh: int,
+        strict: bool,
+    ) -> tuple[int, float]:
+        """The depth with the best rate; 0 and the plain rate where none beats it by the margin.
+
+        `chances[d]` is P(depth d + 1 is accepted | depth d was), `widths[d]` the tokens to verify.
+        """
         curve = self._strict_curve if strict else self.curve
         # What the fresh tokens cost beyond a plain pass is spent either way; were it counted, the
         # end of a long prompt would make any draft look cheap.
         spent = curve.cost(num_fresh) - curve.cost(1)
-        best_length, best_rate = 0, _MARGIN / curve.cost(1)
+        plain_rate = 1 / curve.cost(1)
+        best_depth, best_rate = 0, _MARGIN * plain_rate
         expected = reached = 1.0
-        for length in range(1, len(draft.token_ids) + 1):
-            reached *= self.acceptance(draft.source, draft.strength, length - 1)
+        for depth, (chance, width) in enumerate(zip(chances, widths, strict=True), start=1):
+            reached *= chance
             expected += reached
-            rate = expected / (curve.cost(num_fresh + length) - spent)
+            rate = expected / (curve.cost(num_fresh + width) - spent + depth * step_ms)
             if rate > best_rate:
-                best_length, best_rate = length, rate
-        return best_length
+                best_depth, best_rate = depth, rate
+        return best_depth, best_rate if best_depth else plain_rate
 
     def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
         """Compare a draft with what the target emitted, whether or not it was verified.
 
         Not to be called for rounds cut short by the end of text, a limit or a cancellation.
         """
-        kind = _strength_class(draft.strength)
-        for position, (drafted, token) in enumerate(zip(draft.token_ids, emitted, strict=False)):
-            true, seen = self._evidence(draft.source, kind, position)
-            hit = drafted == token
-            self._seen[draft.source, kind, position] = (true * _DECAY + hit, seen * _DECAY + 1.0)
-            if not hit:
+        kind = 0 if draft.is_tree else _strength_class(draft.strength)
+        source = _key(draft)
+        node = ROOT
+        for position, token in enumerate(emitted):
+            children = draft.children(node)
+            if not children:
                 return
+            hit = next((child for child in children if draft.token_ids[child] == token), None)
+            true, seen = self._evidence(source, kind, position)
+            accepted = float(hit is not None)
+            self._seen[source, kind, position] = (true * _DECAY + accepted, seen * _DECAY + 1.0)
+            if hit is None:
+                return
+            node = hit
 
     def acceptance(self, source: str, strength: int, position: int) -> float:
         """P(token at `position` is accepted | those before it were)."""
@@ -126,7 +170,7 @@ class Controller:
 def measure(slot: Slot, clock: Callable[[], float] = time.perf_counter) -> CostCurve:
     """Measure V(M) on an empty slot: the best of a few interleaved rounds, made increasing.
 
-    Takes about 50 passes. The slot is empty afterwards.
+    Takes about 60 passes. The slot is empty afterwards.
     """
     slot.truncate(0)
     num_context = min(_MEASURE_CONTEXT, slot.spec.context_length - max(_WIDTHS) - 1)
@@ -174,6 +218,11 @@ def cost_curve(slot: Slot, folder: Path) -> CostCurve:
     except OSError as error:
         _log.warning("The cost curve cannot be kept in %s (%s).", folder, error)
     return curve
+
+
+def _key(draft: Draft) -> str:
+    """A source's trees succeed at other rates than its chains."""
+    return f"{draft.source} tree" if draft.is_tree else draft.source
 
 
 def _strength_class(strength: int) -> int:
