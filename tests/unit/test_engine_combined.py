@@ -1,0 +1,140 @@
+"""Several sources behind one face: who is asked, who is chosen, who is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from lsp_server.engine.controller import Controller, CostCurve
+from lsp_server.engine.drafters.combined import PROBE_EVERY, Combined
+from lsp_server.engine.types import DecodeParams, Draft
+from lsp_server.errors import Cancelled
+from tests.decoding import GREEDY, PROMPT, SAMPLING, plain, run, tokens
+from tests.fake_model import KINDS, AdversarialDrafter, FakeModel, FakeSlot
+
+WIDTHS = (1, 2, 3, 4, 5, 6, 9, 16)
+CHEAP = CostCurve(WIDTHS, (10.0, 10.2, 10.4, 10.6, 10.8, 11.0, 11.6, 13.0))
+
+
+@dataclass
+class Source:
+    name: str
+    token_ids: tuple[int, ...] = (1, 2, 3)
+    strength: int = 0
+    step_cost_ms: float = 0.0
+    error: Exception | None = None
+    limits: list[int] = field(default_factory=list)
+    histories: list[tuple[int, ...]] = field(default_factory=list)
+
+    def propose(self, token_ids, limit, cancel=None) -> Draft:
+        self.limits.append(limit)
+        self.histories.append(tuple(token_ids))
+        if self.error is not None:
+            raise self.error
+        return Draft(self.token_ids[:limit], self.name, strength=self.strength)
+
+
+def slot() -> FakeSlot:
+    opened = FakeSlot(FakeModel())
+    opened.rows = [(token, False) for token in PROMPT[:-1]]
+    return opened
+
+
+def combined(free=(), priced=(), controller=None) -> Combined:
+    return Combined(free, priced, controller or Controller(CHEAP), slot())
+
+
+def learn(controller: Controller, name: str, *, right: bool, rounds: int = 60) -> None:
+    for _ in range(rounds):
+        controller.observe(Draft((1, 2, 3, 4), name), (1, 2, 3, 4, 5) if right else (9,))
+
+
+def test_the_copy_with_the_better_record_is_taken():
+    controller = Controller(CHEAP)
+    learn(controller, "corpus", right=True)
+    learn(controller, "lookup", right=False)
+    both = combined([Source("lookup"), Source("corpus")], controller=controller)
+    assert both.propose(PROMPT, 3).source == "corpus"
+
+
+def test_a_priced_source_is_not_asked_while_a_copy_promises_more():
+    controller = Controller(CHEAP)
+    learn(controller, "lookup", right=True)
+    model = Source("draft", step_cost_ms=3.0)
+    assert combined([Source("lookup")], [model], controller).propose(PROMPT, 3).source == "lookup"
+    assert model.limits == []
+
+
+def test_a_priced_source_drafts_where_the_file_has_nothing_and_its_record_pays():
+    controller = Controller(CHEAP)
+    learn(controller, "draft", right=True)
+    model = Source("draft", (1, 2, 3, 4), step_cost_ms=0.5)
+    drafted = combined([Source("lookup", ())], [model], controller).propose(PROMPT, 4)
+    assert (drafted.source, model.limits) == ("draft", [4])
+
+
+def test_a_priced_source_that_costs_more_than_it_brings_is_left_alone_but_tried_again():
+    controller = Controller(CHEAP)
+    learn(controller, "draft", right=False)
+    model = Source("draft", step_cost_ms=9.0)
+    both = combined([], [model], controller)
+    for _ in range(2 * PROBE_EVERY + 2):
+        both.propose(PROMPT, 4)
+    assert model.limits == [1, 1]
+
+
+def test_a_copy_that_does_not_pay_is_still_shown_to_the_controller():
+    controller = Controller(CostCurve(WIDTHS, tuple(10.0 * width for width in WIDTHS)))
+    lookup = combined([Source("lookup")], controller=controller)
+    draft = lookup.propose(PROMPT, 3)
+    assert draft.token_ids == (1, 2, 3)
+    assert controller.cut(draft, 1).token_ids == ()
+
+
+def test_another_source_goes_on_where_a_copy_ends():
+    controller = Controller(CHEAP)
+    learn(controller, "lookup", right=True)
+    learn(controller, "corpus", right=False)
+    corpus = Source("corpus", (7, 8))
+    draft = combined([Source("lookup", (1, 2)), corpus], controller=controller).propose(PROMPT, 4)
+    assert draft.token_ids == (1, 2, 7, 8)
+    assert corpus.histories[-1] == (*PROMPT, 1, 2)
+
+
+def test_a_source_that_fails_is_counted_and_the_others_go_on():
+    broken = Source("lookup", error=RuntimeError("a defect"))
+    both = combined([broken, Source("corpus")])
+    assert both.propose(PROMPT, 3).source == "corpus"
+    assert both.num_failures == 1
+
+
+def test_a_cancelled_source_ends_the_round():
+    with pytest.raises(Cancelled):
+        combined([Source("lookup", error=Cancelled("superseded"))]).propose(PROMPT, 3)
+
+
+@pytest.mark.parametrize("params", [GREEDY, SAMPLING], ids=["greedy", "sampling"])
+@pytest.mark.parametrize("other", KINDS)
+@pytest.mark.parametrize("kind", ["right", "wrong", "alternating", "raising"])
+def test_the_output_is_that_of_plain_decoding_whatever_the_sources_do(kind, other, params):
+    model = FakeModel()
+    expected = plain(model, params=params)
+    right = [*PROMPT, *expected]
+    target = FakeSlot(model)
+    controller = Controller(CHEAP)
+    priced = AdversarialDrafter(right, other, 1, name="draft")
+    priced.step_cost_ms = 0.1
+    free = [AdversarialDrafter(right, kind, name="lookup")]
+    drafter = Combined(free, [priced], controller, target)
+    steps = run(target, params=params, drafter=drafter, controller=controller)
+    assert tokens(steps) == expected
+
+
+def test_the_sources_named_in_the_steps_are_those_that_drafted():
+    model = FakeModel()
+    right = [*PROMPT, *plain(model, params=DecodeParams(max_new_tokens=40))]
+    target, controller = FakeSlot(model), Controller(CHEAP)
+    drafter = Combined([AdversarialDrafter(right, name="lookup")], [], controller, target)
+    steps = run(target, drafter=drafter, controller=controller)
+    assert {step.source for step in steps if step.num_proposed} == {"lookup"}
