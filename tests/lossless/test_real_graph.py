@@ -132,11 +132,15 @@ def test_strict_logits_are_bit_equal_with_lookup_on_repeating_text(model):
 
 def test_strict_logits_do_not_depend_on_what_used_the_slot_before(model):
     fresh, used = RecordingSlot(model.slot("plain")), RecordingSlot(model.slot("used"))
-    default = DecodeParams(max_new_tokens=16)
-    for seed in range(10):
+    default = DecodeParams(max_new_tokens=8)
+    for seed in range(20):
         prompt = prompt_of(40 + seed, seed)
-        tokens = generate(used, prompt, default)  # rows of width 1 now lie in the slot
-        longer = [*prompt, *tokens[:9]]
+        # Rows of passes of width 1 now lie in the slot, and behind them those of a wider one.
+        first = generate(used, prompt, default)
+        expected = generate(model.slot("plain"), [*prompt, *first], default)
+        drafter = adversary([*prompt, *first], expected, "right", 0, model)
+        tokens = [*first, *generate(used, [*prompt, *first], default, drafter=drafter)]
+        longer = [*prompt, *tokens[:14]]
         fresh.truncate(0)
         assert generate_bits(used, longer) == generate_bits(fresh, longer)
 
