@@ -4,4 +4,4 @@
 older builder are then made again. This module imports nothing, so reading it costs nothing.
 """
 
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2

@@ -1,13 +1,15 @@
-"""The command line of the builder: `python -m export build | check`, also `tabahead export ...`."""
+"""The command line of the builder: `python -m export build | check | ...`, or `tabahead export`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from export.config import MAX_CONTEXT, WEIGHT_FORMATS
+from export.config import DRAFT_VOCABULARY, MAX_CONTEXT, WEIGHT_FORMATS
+from lsp_server.engine.manifest import FileEntry
 from lsp_server.errors import TabaheadError
 
 EPILOG = """\
@@ -16,32 +18,83 @@ example:
   tabahead export check ./smollm2
   tabahead complete main.py:12:5 --model ./smollm2
 """
+DRAFT_EPILOG = """\
+example:
+  tabahead export draft SmolLM2-135M-Instruct.Q4_1.gguf --out ./draft --layers 0,1,2,3,28,29
+"""
 
 
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
-    """Put `build` and `check` below `parser`; each sets `run`, from arguments to exit status."""
+    """Put the commands below `parser`; each sets `run`, from arguments to exit status."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     build = commands.add_parser("build", help="build a model folder from a GGUF checkpoint")
-    build.add_argument("source", type=Path, metavar="SOURCE", help="a .gguf file")
-    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new folder")
+    _add_checkpoint_options(build)
     build.add_argument(
+        "--exit-layers",
+        type=int,
+        metavar="N",
+        help="layers of the early exit that drafts (default: a fifth of them; 0: none)",
+    )
+    _add_draft_vocabulary(build, "the early exit's head")
+    build.set_defaults(run=_build)
+    draft = commands.add_parser(
+        "draft",
+        help="build a draft model from some layers of a GGUF checkpoint",
+        epilog=DRAFT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_checkpoint_options(draft)
+    draft.add_argument(
+        "--layers",
+        type=_layers,
+        metavar="I,J,...",
+        help="layers to keep (default: the first four and the last two)",
+    )
+    _add_draft_vocabulary(draft, "its head")
+    draft.set_defaults(run=_draft)
+    check = commands.add_parser("check", help="verify every file and run every graph once")
+    check.add_argument("folder", type=Path, metavar="DIR")
+    check.set_defaults(run=_check)
+
+
+def _add_checkpoint_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", type=Path, metavar="SOURCE", help="a .gguf file")
+    _add_folder_options(command)
+    command.add_argument(
+        "--context", type=int, default=MAX_CONTEXT, metavar="N", help="longest text, tokens"
+    )
+
+
+def _add_folder_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new folder")
+    command.add_argument(
         "--weights",
         choices=WEIGHT_FORMATS,
         default="int8",
         help="int8 (default) stays close to the checkpoint; int4 is half the size and changes what"
         " small models say; fp32 is for comparison",
     )
-    build.add_argument("--name", help="name in the manifest (default: the name of DIR)")
-    build.add_argument(
-        "--context", type=int, default=MAX_CONTEXT, metavar="N", help="longest text, tokens"
+    command.add_argument("--name", help="name in the manifest (default: the name of DIR)")
+    command.add_argument("--licence", help="licence in the manifest (default: the checkpoint's)")
+
+
+def _add_draft_vocabulary(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument(
+        "--draft-vocab",
+        type=int,
+        default=DRAFT_VOCABULARY,
+        metavar="N",
+        help=f"ids that {what} knows (default: {DRAFT_VOCABULARY}; 0: all)",
     )
-    build.add_argument("--licence", help="licence in the manifest (default: the checkpoint's)")
-    build.set_defaults(run=_build)
-    check = commands.add_parser("check", help="verify every file and run both graphs once")
-    check.add_argument("folder", type=Path, metavar="DIR")
-    check.set_defaults(run=_check)
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list like 0,1,2,3,28,29") from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,30 +114,58 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _build(arguments: argparse.Namespace) -> int:
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
     from tqdm import tqdm
 
-    from export.build import build
-
-    out = arguments.out.expanduser().absolute()
     with tqdm(file=sys.stderr, unit="step", leave=False) as bar:
 
-        def progress(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: int, total: int) -> None:
             bar.set_description(stage, refresh=False)
             bar.total = total
             bar.update(done - bar.n)
 
+        yield show
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from export.build import build
+
+    out = _out(arguments)
+    with _progress() as progress:
         manifest = build(
             arguments.source.expanduser(),
             out,
             name=arguments.name or out.name,
             weights=arguments.weights,
             context_length=arguments.context,
+            exit_layers=arguments.exit_layers,
+            draft_vocabulary=arguments.draft_vocab,
             licence=arguments.licence,
             progress=progress,
         )
-    size = sum(entry.size for entry in manifest.files.values())
-    print(f"{out}: {manifest.name}, {manifest.weight_format}, {size / 1e6:.0f} MB")
+    _say(out, f"{manifest.name}, {manifest.weight_format}", manifest.files)
+    return 0
+
+
+def _draft(arguments: argparse.Namespace) -> int:
+    from export.build import build_draft
+
+    out = _out(arguments)
+    with _progress() as progress:
+        manifest = build_draft(
+            arguments.source.expanduser(),
+            out,
+            name=arguments.name or out.name,
+            layers=arguments.layers,
+            weights=arguments.weights,
+            context_length=arguments.context,
+            draft_vocabulary=arguments.draft_vocab,
+            licence=arguments.licence,
+            progress=progress,
+        )
+    what = f"{manifest.name}, {manifest.num_layers} layers, {manifest.weight_format}, not trained"
+    _say(out, what, manifest.files)
     return 0
 
 
@@ -94,6 +175,16 @@ def _check(arguments: argparse.Namespace) -> int:
     manifest = check(arguments.folder.expanduser())
     print(f"{arguments.folder}: {manifest.name} is complete and runs ({', '.join(manifest.forms)})")
     return 0
+
+
+def _out(arguments: argparse.Namespace) -> Path:
+    out: Path = arguments.out.expanduser().absolute()
+    return out
+
+
+def _say(out: Path, what: str, files: dict[str, FileEntry]) -> None:
+    size = sum(entry.size for entry in files.values())
+    print(f"{out}: {what}, {size / 1e6:.0f} MB")
 
 
 if __name__ == "__main__":

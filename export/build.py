@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from export import BUILDER_VERSION
-from export.config import FORMS, MAX_CONTEXT, WEIGHT_FORMATS, ModelConfig, WeightFormat
-from export.gguf_source import GgufSource, Matrix, TokenizerData
-from export.graph import BITS, WEIGHTS_NAME, build_graph, rotary_tables
-from export.quantize import BLOCK_SIZE, quantize_blocks
-from export.tokenizer import build_tokenizer, end_ids, fim_ids
-from export.weights import WeightFile
-from lsp_server.engine.manifest import (
-    MANIFEST_NAME,
-    SCHEMA_VERSION,
-    FileEntry,
-    Manifest,
-    sha256_of,
+from export.config import (
+    DRAFT_VOCABULARY,
+    MAX_CONTEXT,
+    WEIGHT_FORMATS,
+    Form,
+    ModelConfig,
+    WeightFormat,
 )
-from lsp_server.errors import SettingsError, StorageError, UnsupportedModelError
+from export.draft_vocabulary import draft_ids
+from export.folder import (
+    Progress,
+    hashed,
+    made_by,
+    new_folder,
+    npy_bytes,
+    silent,
+    sync,
+    write_synced,
+)
+from export.gguf_source import GgufSource, Matrix, TokenizerData
+from export.graph import REDUCED_HEAD, build_graph, feature_layers, rotary_tables
+from export.tokenizer import build_tokenizer, end_ids, fim_ids
+from export.weights import WEIGHTS_NAME, WeightFile
+from lsp_server.engine.manifest import DRAFT_IDS_NAME, MANIFEST_NAME, SCHEMA_VERSION, Manifest
+from lsp_server.errors import SettingsError
 
 TOKENIZER_NAME = "tokenizer.json"
 
-Progress = Callable[[str, int, int], None]
-"""Stage, steps done, steps in all; whatever it raises stops the build and leaves nothing behind."""
+_LIBRARIES = ("gguf", "numpy", "onnx-ir", "tokenizers")
 
-_LEFTOVER_SECONDS = 3600.0
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    weights: GgufSource
+    vocabulary: TokenizerData
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """One folder to make: which layers of the checkpoint, in which format, in which forms."""
+
+    command: str
+    name: str
+    weights: WeightFormat
+    config: ModelConfig
+    layers: tuple[int, ...]
+    """Layers of the checkpoint, in order."""
+    ids: NDArray[np.int64] | None
+    """What the reduced heads know; None: no head is reduced."""
+    forms: tuple[Form, ...]
+    reduced_forms: tuple[Form, ...]
+    licence: str | None
+    pruned: bool = False
+    """No training has fitted these layers to each other."""
 
 
 def build(
@@ -46,81 +77,161 @@ def build(
     name: str,
     weights: str = "int8",
     context_length: int = MAX_CONTEXT,
+    exit_layers: int | None = None,
+    draft_vocabulary: int = DRAFT_VOCABULARY,
     licence: str | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build the GGUF file `source` into the new folder `out`, which appears complete or not at all.
 
-    `context_length` is an upper bound on the checkpoint's own. `licence` defaults to what the
-    checkpoint says. Raises SettingsError, ModelFilesError or UnsupportedModelError for what cannot
-    be built, StorageError for a place that cannot be written.
+    `context_length` is an upper bound on the checkpoint's own. `exit_layers` is the depth of the
+    early exit (None: a fifth of the layers; 0: no such form), `draft_vocabulary` the number of ids
+    that its head knows (0: all). `licence` defaults to what the checkpoint says. Raises
+    SettingsError, ModelFilesError or UnsupportedModelError for what cannot be built, StorageError
+    for a place that cannot be written.
     """
+    report = progress or silent
+    checkpoint, config = _open(source, weights, context_length, report)
+    if exit_layers is None:
+        exit_layers = max(1, config.num_layers // 5)
+    if not 0 <= exit_layers <= config.num_layers:
+        raise SettingsError(
+            f"The early exit must be after 1 to {config.num_layers} layers (or 0 for none), not"
+            f" {exit_layers}."
+        )
+    ids = _ids(checkpoint, draft_vocabulary, config) if exit_layers else None
+    plan = _Plan(
+        command=f"build --weights {weights}",
+        name=name,
+        weights=check_weights(weights),
+        config=replace(config, exit_layers=exit_layers),
+        layers=tuple(range(config.num_layers)),
+        ids=ids,
+        forms=("chain", "tree", "exit") if exit_layers else ("chain", "tree"),
+        reduced_forms=() if ids is None else ("exit",),
+        licence=licence,
+    )
+    return _make(checkpoint, plan, out, report)
+
+
+def build_draft(
+    source: Path,
+    out: Path,
+    *,
+    name: str,
+    layers: Sequence[int] | None = None,
+    weights: str = "int8",
+    context_length: int = MAX_CONTEXT,
+    draft_vocabulary: int = DRAFT_VOCABULARY,
+    licence: str | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Build a draft model out of some layers of `source`, which no training has fitted together.
+
+    `layers` are indices in ascending order (None: the first four and the last two).
+    `draft_vocabulary` is the number of ids that its head knows (0: all). Otherwise like `build`.
+    """
+    report = progress or silent
+    checkpoint, config = _open(source, weights, context_length, report)
+    chosen = default_layers(config.num_layers) if layers is None else tuple(layers)
+    if not chosen or list(chosen) != sorted(set(chosen) & set(range(config.num_layers))):
+        raise SettingsError(
+            f"The layers {','.join(map(str, chosen))} cannot be kept; name some of"
+            f" 0-{config.num_layers - 1} in ascending order."
+        )
+    ids = _ids(checkpoint, draft_vocabulary, config)
+    plan = _Plan(
+        command=f"draft --weights {weights} --layers {','.join(map(str, chosen))}",
+        name=name,
+        weights=check_weights(weights),
+        config=replace(config, num_layers=len(chosen)),
+        layers=chosen,
+        ids=ids,
+        forms=("chain", "tree"),
+        reduced_forms=() if ids is None else ("chain", "tree"),
+        licence=licence,
+        pruned=True,
+    )
+    return _make(checkpoint, plan, out, report)
+
+
+def default_layers(num_layers: int) -> tuple[int, ...]:
+    """The first four and the last two, or all if there are no more."""
+    return tuple(sorted({*range(min(4, num_layers)), *range(max(0, num_layers - 2), num_layers)}))
+
+
+def check_weights(weights: str) -> WeightFormat:
+    """Raises SettingsError for a format that is not known."""
     if weights not in WEIGHT_FORMATS:
         raise SettingsError(
             f"Unknown weight format {weights!r}; use one of {', '.join(WEIGHT_FORMATS)}."
         )
+    return cast(WeightFormat, weights)
+
+
+def _open(
+    source: Path, weights: str, context_length: int, report: Progress
+) -> tuple[_Checkpoint, ModelConfig]:
+    check_weights(weights)
     if context_length < 1:
         raise SettingsError(f"The context length must be at least 1 token, not {context_length}.")
-    weight_format = cast(WeightFormat, weights)
-    report = progress or _silent
     report("checkpoint", 0, 1)
-    checkpoint = GgufSource(source)
-    config = checkpoint.config(context_length)
-    vocabulary = checkpoint.tokenizer_data()
-    tokenizer_json = build_tokenizer(vocabulary).to_str()
+    weights_of = GgufSource(source)
+    config = weights_of.config(context_length)
+    vocabulary = weights_of.tokenizer_data()
+    checkpoint = _Checkpoint(weights_of, vocabulary, build_tokenizer(vocabulary))
     report("checkpoint", 1, 1)
-    with _new_folder(out) as folder:
-        _write_synced(folder / TOKENIZER_NAME, tokenizer_json.encode())
-        _write_graphs(checkpoint, config, weight_format, folder, report)
-        manifest = _manifest(
-            checkpoint,
-            config,
-            vocabulary,
-            folder,
-            name=name,
-            weights=weight_format,
-            licence=licence,
-            report=report,
-        )
-        _write_synced(folder / MANIFEST_NAME, manifest.to_json().encode())
+    return checkpoint, config
+
+
+def _ids(checkpoint: _Checkpoint, size: int, config: ModelConfig) -> NDArray[np.int64] | None:
+    always = end_ids(checkpoint.vocabulary)
+    return draft_ids(checkpoint.tokenizer, size, always, config.vocab_size)
+
+
+def _make(checkpoint: _Checkpoint, plan: _Plan, out: Path, report: Progress) -> Manifest:
+    with new_folder(out) as folder:
+        write_synced(folder / TOKENIZER_NAME, checkpoint.tokenizer.to_str().encode())
+        if plan.ids is not None:
+            write_synced(folder / DRAFT_IDS_NAME, npy_bytes(plan.ids))
+        _write_graphs(checkpoint.weights, plan, folder, report)
+        manifest = _manifest(checkpoint, plan, folder, report)
+        write_synced(folder / MANIFEST_NAME, manifest.to_json().encode())
     return manifest
 
 
-def _silent(stage: str, done: int, total: int) -> None:
-    return None
-
-
-def _write_graphs(
-    checkpoint: GgufSource,
-    config: ModelConfig,
-    weights: WeightFormat,
-    folder: Path,
-    report: Progress,
-) -> None:
-    parts = _parts(config)
+def _write_graphs(source: GgufSource, plan: _Plan, folder: Path, report: Progress) -> None:
+    config = plan.config
+    parts = _parts(config, plan.layers)
     with (folder / WEIGHTS_NAME).open("wb") as file:
         stored = WeightFile(file)
         for done, (name, tensor_names) in enumerate(parts.items()):
             report("weights", done, len(parts))
-            matrices = [checkpoint.matrix(tensor_name) for tensor_name in tensor_names]
-            _store(stored, name, np.concatenate(matrices), weights)
-        for name, table in zip(("rope_cos", "rope_sin"), rotary_tables(config), strict=True):
+            matrices = [source.matrix(tensor_name) for tensor_name in tensor_names]
+            _store(stored, name, np.concatenate(matrices), plan.weights)
+        tables = rotary_tables(config.attention.head_size, config.context_length, config.rope_base)
+        for name, table in zip(("rope_cos", "rope_sin"), tables, strict=True):
             stored.add(name, table)
-        _sync(file)
+        if plan.ids is not None:
+            head = source.matrix("token_embd.weight" if config.tied_head else "output.weight")
+            stored.add_table(REDUCED_HEAD, head[plan.ids], plan.weights)
+        sync(file)
     report("weights", len(parts), len(parts))
-    for form in FORMS:
-        ir.save(build_graph(config, weights, form, stored.tensors), folder / f"{form}.onnx")
+    for form in plan.forms:
+        reduced = form in plan.reduced_forms
+        graph = build_graph(config, plan.weights, form, stored.tensors, reduced=reduced)
+        ir.save(graph, folder / f"{form}.onnx")
 
 
-def _parts(config: ModelConfig) -> dict[str, list[str]]:
+def _parts(config: ModelConfig, layers: Sequence[int]) -> dict[str, list[str]]:
     """Name in the graph -> tensors of the checkpoint, stacked along their output axis."""
     parts = {"token_embd": ["token_embd.weight"]}
-    for layer in range(config.num_layers):
-        block = f"blk.{layer}"
+    for layer, kept in enumerate(layers):
+        block, source = f"blk.{layer}", f"blk.{kept}"
         for name in ("attn_norm", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"):
-            parts[f"{block}.{name}"] = [f"{block}.{name}.weight"]
+            parts[f"{block}.{name}"] = [f"{source}.{name}.weight"]
         # One product for the three: the op takes them packed, and their input is rounded once.
-        parts[f"{block}.attn_qkv"] = [f"{block}.attn_{part}.weight" for part in "qkv"]
+        parts[f"{block}.attn_qkv"] = [f"{source}.attn_{part}.weight" for part in "qkv"]
     parts["output_norm"] = ["output_norm.weight"]
     if not config.tied_head:
         parts["output"] = ["output.weight"]
@@ -128,133 +239,48 @@ def _parts(config: ModelConfig) -> dict[str, list[str]]:
 
 
 def _store(stored: WeightFile, name: str, matrix: Matrix, weights: WeightFormat) -> None:
-    is_table = name in ("token_embd", "output")
     if matrix.ndim == 1:
         stored.add(name, matrix)
-    elif weights == "fp32":
-        stored.add(name, matrix if is_table else matrix.T)
+    elif name in ("token_embd", "output"):
+        stored.add_table(name, matrix, weights)
     else:
-        num_rows, num_columns = matrix.shape
-        if num_columns % BLOCK_SIZE:
-            raise UnsupportedModelError(
-                f"The tensor {name} has {num_columns} columns, which is no multiple of"
-                f" {BLOCK_SIZE}; build with --weights fp32."
-            )
-        codes, scales = quantize_blocks(matrix, BITS[weights])
-        stored.add(f"{name}.codes", codes)
-        stored.add(f"{name}.scales", scales)
-        if is_table:
-            stored.add_view(f"{name}.rows", f"{name}.codes", (num_rows, codes[0].size))
+        stored.add_linear(name, matrix, weights)
 
 
-def _manifest(
-    checkpoint: GgufSource,
-    config: ModelConfig,
-    vocabulary: TokenizerData,
-    folder: Path,
-    *,
-    name: str,
-    weights: WeightFormat,
-    licence: str | None,
-    report: Progress,
-) -> Manifest:
-    paths = sorted(folder.iterdir())
-    files: dict[str, FileEntry] = {}
-    for done, path in enumerate(paths):
-        report("hashes", done, len(paths) + 1)
-        files[path.name] = FileEntry(sha256=sha256_of(path), size=path.stat().st_size)
-    report("hashes", len(paths), len(paths) + 1)
-    source_sha256 = sha256_of(checkpoint.path)
-    report("hashes", len(paths) + 1, len(paths) + 1)
+def _manifest(checkpoint: _Checkpoint, plan: _Plan, folder: Path, report: Progress) -> Manifest:
+    config, vocabulary = plan.config, checkpoint.vocabulary
+    path = checkpoint.weights.path
+    files, (source_sha256,) = hashed(folder, [path], report)
+    source = {"kind": "gguf", "file": path.name, "sha256": source_sha256}
+    if plan.pruned:
+        source["layers"] = ",".join(map(str, plan.layers))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         builder_version=BUILDER_VERSION,
-        name=name,
+        name=plan.name,
         family=config.family,
-        forms={form: f"{form}.onnx" for form in FORMS},
+        forms={form: f"{form}.onnx" for form in plan.forms},
         num_layers=config.num_layers,
-        num_heads=config.num_heads,
-        num_kv_heads=config.num_kv_heads,
-        head_size=config.head_size,
+        num_heads=config.attention.num_heads,
+        num_kv_heads=config.attention.num_kv_heads,
+        head_size=config.attention.head_size,
         hidden_size=config.hidden_size,
         vocab_size=config.vocab_size,
         context_length=config.context_length,
-        weight_format=weights,
+        weight_format=plan.weights,
         tokenizer_sha256=files[TOKENIZER_NAME].sha256,
         bos_id=vocabulary.bos_id,
         eos_ids=end_ids(vocabulary),
         fim_ids=fim_ids(vocabulary),
         files=files,
-        source={"kind": "gguf", "file": checkpoint.path.name, "sha256": source_sha256},
-        licence=licence or checkpoint.licence or "unknown",
-        made_by=_made_by(weights),
+        source=source,
+        licence=plan.licence or checkpoint.weights.licence or "unknown",
+        made_by=made_by(plan.command, _LIBRARIES),
+        hidden_outputs=True,
+        feature_layers=feature_layers(config.num_layers),
+        exit_layers=config.exit_layers,
+        reduced_forms=plan.reduced_forms,
+        draft_vocab_size=0 if plan.ids is None else len(plan.ids),
+        tree_rows_exact=False,
+        trained=not plan.pruned,
     )
-
-
-def _made_by(weights: WeightFormat) -> str:
-    libraries = ", ".join(f"{name} {_version(name)}" for name in ("gguf", "numpy", "onnx-ir"))
-    return (
-        f"tabahead {_version('tabahead')} export build --weights {weights}"
-        f" (builder {BUILDER_VERSION}; {libraries})"
-    )
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "from source"
-
-
-@contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """A temporary sibling of `out`: becomes `out` if the block succeeds, is removed if not."""
-    try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise StorageError(f"{out} exists already; remove it or choose another folder.")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(out)
-        folder = out.parent / f".{out.name}.partial-{os.getpid()}"
-        folder.mkdir()
-    except OSError as error:
-        raise _storage_error(out, error) from error
-    try:
-        yield folder
-        if out.exists():
-            out.rmdir()
-        folder.rename(out)
-    except OSError as error:
-        raise _storage_error(out, error) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_leftovers(out: Path) -> None:
-    """What a killed build left; a young folder may belong to a build that still runs."""
-    for path in out.parent.glob(f".{out.name}.partial-*"):
-        if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _storage_error(out: Path, error: OSError) -> StorageError:
-    if error.errno == errno.ENOSPC:
-        return StorageError(
-            f"The disk of {out.parent} is full; free some space (an int8 build needs about as many"
-            " bytes as the model has parameters, fp32 four times that) or build elsewhere."
-        )
-    return StorageError(
-        f"{out} cannot be written ({error.strerror or error}); choose a folder that you may write"
-        " to, or set TABAHEAD_HOME."
-    )
-
-
-def _sync(file: BinaryIO) -> None:
-    """To the disk, so that no rename can outlive its data."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        _sync(file)

@@ -6,11 +6,20 @@ from typing import Literal, get_args
 WeightFormat = Literal["int8", "int4", "fp32"]
 WEIGHT_FORMATS: tuple[str, ...] = get_args(WeightFormat)
 
-Form = Literal["chain", "tree"]
-FORMS: tuple[Form, ...] = get_args(Form)
+Form = Literal["chain", "tree", "exit"]
 
 MAX_CONTEXT = 8192
 """Default bound on the rotary tables; a longer context would be slow on a CPU long before."""
+
+DRAFT_VOCABULARY = 4096
+"""Default number of ids that a reduced head knows; 0 keeps the whole head."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +28,7 @@ class ModelConfig:
 
     family: str
     num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
+    attention: AttentionShape
     hidden_size: int
     vocab_size: int
     context_length: int
@@ -30,3 +37,5 @@ class ModelConfig:
     norm_epsilon: float
     tied_head: bool
     """The output matrix is the embedding table."""
+    exit_layers: int = 0
+    """Layers of the form `exit`."""

@@ -15,7 +15,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from export.config import ModelConfig
+from export.config import AttentionShape, ModelConfig
 from lsp_server.errors import ModelFilesError, UnsupportedModelError
 
 Matrix = NDArray[np.float32]
@@ -104,9 +104,11 @@ class GgufSource:
         return ModelConfig(
             family=self.family,
             num_layers=self._size("block_count"),
-            num_heads=num_heads,
-            num_kv_heads=self._size("attention.head_count_kv", num_heads),
-            head_size=head_size,
+            attention=AttentionShape(
+                num_heads=num_heads,
+                num_kv_heads=self._size("attention.head_count_kv", num_heads),
+                head_size=head_size,
+            ),
             hidden_size=hidden_size,
             vocab_size=int(self._tensor("token_embd.weight").shape[1]),
             context_length=min(self._size("context_length"), max_context),

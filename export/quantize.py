@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK_SIZE = 32
+BITS: Mapping[str, int] = {"int8": 8, "int4": 4}
+"""By weight format; fp32 is not quantised."""
 
 
 def quantize_blocks(
@@ -36,3 +40,15 @@ def quantize_blocks(
     if bits == 4:
         codes = codes[:, :, 0::2] | (codes[:, :, 1::2] << 4)
     return codes, scales
+
+
+def dequantize_blocks(
+    codes: NDArray[np.uint8], scales: NDArray[np.float32], bits: int
+) -> NDArray[np.float32]:
+    """The inverse of `quantize_blocks`: float32 [out, in]."""
+    if bits == 4:
+        halves = np.stack([codes & 15, codes >> 4], axis=3)
+        codes = halves.reshape(*codes.shape[:2], BLOCK_SIZE)
+    values = (codes.astype(np.float32) - 2 ** (bits - 1)) * scales[:, :, None]
+    matrix: NDArray[np.float32] = values.reshape(len(codes), -1)
+    return matrix

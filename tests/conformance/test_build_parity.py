@@ -57,7 +57,7 @@ def fp32_folder(checkpoint, tmp_path_factory) -> Path:
 def _logits(folder: Path, form: str, ids: np.ndarray) -> np.ndarray:
     manifest = Manifest.load(folder)
     path = folder / manifest.forms[form]
-    return form_logits(path, manifest, ids.tolist(), tree=form == "tree")
+    return form_logits(path, manifest, ids.tolist())
 
 
 @pytest.mark.parametrize("form", ["chain", "tree"])

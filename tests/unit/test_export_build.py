@@ -41,7 +41,7 @@ def test_a_built_folder_passes_its_own_manifest(tmp_path):
     manifest.check_tokenizer(tmp_path / "m")
     on_disk = {path.name for path in (tmp_path / "m").iterdir()}
     assert on_disk == {*manifest.files, MANIFEST_NAME}
-    assert manifest.forms == {"chain": "chain.onnx", "tree": "tree.onnx"}
+    assert manifest.forms == {form: f"{form}.onnx" for form in ("chain", "tree", "exit")}
     assert manifest.builder_version == BUILDER_VERSION
     assert manifest.licence == "apache-2.0"
 
@@ -53,9 +53,9 @@ def test_building_twice_gives_the_same_bytes(checkpoint, tmp_path):
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
-def test_both_forms_share_one_weights_file(tmp_path):
+def test_all_forms_share_one_weights_file(tmp_path):
     build_tiny_model(tmp_path / "m")
-    for form in ("chain", "tree"):
+    for form in ("chain", "tree", "exit"):
         model = onnx.load(tmp_path / "m" / f"{form}.onnx", load_external_data=False)
         places = {
             {entry.key: entry.value for entry in tensor.external_data}["location"]

@@ -1,105 +1,16 @@
-"""The graphs against a Llama written in numpy, and the rules that speculation relies on.
-
-The numpy model reads the checkpoint as llama.cpp lays it (neighbouring rotary rows), so it shares
-neither layout nor code with the builder.
-"""
+"""The graphs against a Llama written in numpy, and the rules that speculation relies on."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import gguf
 import numpy as np
 import pytest
 
 from export.build import build
-from lsp_server.engine.manifest import Manifest
-from tests.conftest import missing
-from tests.tiny_model import HEAD_SIZE, HIDDEN_SIZE, NUM_HEADS, NUM_KV_HEADS, write_tiny_gguf
-
-IDS = [7, 19, 250, 3, 44, 44, 101, 270, 9, 31, 300, 12, 200, 5, 66, 90]
-CAPACITY = 64
-LAYER_MATRICES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-
-
-class Runner:
-    """Feeds one graph; keys and values live in buffers that are input and output at once."""
-
-    def __init__(self, folder: Path, form: str) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            missing("onnxruntime is absent (extra `cpu`)")
-        manifest = Manifest.load(folder)
-        path = folder / manifest.forms[form]
-        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        self._binding = self._session.io_binding()
-        shape = (1, manifest.num_kv_heads, CAPACITY, manifest.head_size)
-        for layer in range(manifest.num_layers):
-            for kind in ("key", "value"):
-                zeros = np.zeros(shape, np.float32)
-                buffer = onnxruntime.OrtValue.ortvalue_from_numpy(zeros)
-                self._binding.bind_ortvalue_input(f"past_key_values.{layer}.{kind}", buffer)
-                self._binding.bind_ortvalue_output(f"present.{layer}.{kind}", buffer)
-
-    def __call__(
-        self, ids: list[int], past: int, rows: list[int] | None = None, **more: Any
-    ) -> np.ndarray:
-        total = past + len(ids)
-        feed = {
-            "input_ids": np.array([ids], np.int64),
-            "seqlens_k": np.array([total - 1], np.int32),
-            "total_sequence_length": np.array(total, np.int32),
-            "logit_rows": np.array(range(len(ids)) if rows is None else rows, np.int64),
-            **more,
-        }
-        for name, value in feed.items():
-            self._binding.bind_cpu_input(name, value)
-        self._binding.bind_output("logits", "cpu")
-        self._session.run_with_iobinding(self._binding)
-        return self._binding.get_outputs()[-1].numpy()[0].copy()
-
-
-def numpy_llama(path: Path, ids: list[int], num_layers: int = 2) -> np.ndarray:
-    """Logits [len(ids), vocab] in double precision."""
-    tensors = {t.name: t.data.astype(np.float64) for t in gguf.GGUFReader(path).tensors}
-    positions = np.arange(len(ids))
-    frequencies = 10000.0 ** -(np.arange(0, HEAD_SIZE, 2) / HEAD_SIZE)
-    angles = positions[:, None, None] * frequencies
-
-    def rotated(x: np.ndarray, num_heads: int) -> np.ndarray:
-        pairs = x.reshape(len(ids), num_heads, HEAD_SIZE // 2, 2)
-        even, odd = pairs[..., 0], pairs[..., 1]
-        turned = [
-            even * np.cos(angles) - odd * np.sin(angles),
-            even * np.sin(angles) + odd * np.cos(angles),
-        ]
-        return np.stack(turned, axis=-1).reshape(len(ids), num_heads, HEAD_SIZE)
-
-    def normed(x: np.ndarray, name: str) -> np.ndarray:
-        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * tensors[f"{name}.weight"]
-
-    x = tensors["token_embd.weight"][ids]
-    for layer in range(num_layers):
-        weights = {name: tensors[f"blk.{layer}.{name}.weight"] for name in LAYER_MATRICES}
-        h = normed(x, f"blk.{layer}.attn_norm")
-        q = rotated(h @ weights["attn_q"].T, NUM_HEADS)
-        k = rotated(h @ weights["attn_k"].T, NUM_KV_HEADS)
-        v = (h @ weights["attn_v"].T).reshape(len(ids), NUM_KV_HEADS, HEAD_SIZE)
-        k, v = (np.repeat(each, NUM_HEADS // NUM_KV_HEADS, axis=1) for each in (k, v))
-        scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(HEAD_SIZE)
-        scores[:, positions[:, None] < positions[None, :]] = -np.inf
-        shares = np.exp(scores - scores.max(-1, keepdims=True))
-        shares /= shares.sum(-1, keepdims=True)
-        attended = np.einsum("hqk,khd->qhd", shares, v).reshape(len(ids), HIDDEN_SIZE)
-        x = x + attended @ weights["attn_output"].T
-        h = normed(x, f"blk.{layer}.ffn_norm")
-        gate = h @ weights["ffn_gate"].T
-        gated = gate / (1 + np.exp(-gate)) * (h @ weights["ffn_up"].T)
-        x = x + gated @ weights["ffn_down"].T
-    head = tensors.get("output.weight", tensors["token_embd.weight"])
-    return normed(x, "output_norm") @ head.T
+from tests.graph_runner import IDS, Runner
+from tests.numpy_llama import NumpyLlama
+from tests.tiny_model import write_tiny_gguf
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +29,7 @@ def folders(tmp_path_factory) -> dict[tuple[str, bool], Path]:
 @pytest.mark.parametrize("tied", [False, True])
 def test_fp32_equals_a_llama_written_in_numpy(folders, tied):
     folder = folders["fp32", tied]
-    expected = numpy_llama(folder.parent / f"tied-{tied}.gguf", IDS)
+    expected = NumpyLlama(folder.parent / f"tied-{tied}.gguf").logits(IDS)
     np.testing.assert_allclose(Runner(folder, "chain")(IDS, 0), expected, atol=1e-3)
 
 

@@ -19,6 +19,7 @@ ONLY = {
     "onnxruntime": {"lsp_server/engine/providers.py", "export/check.py"},
     "onnx": {"export"},
     "onnx_ir": {"export"},
+    "safetensors": {"export"},
     "gguf": {"export"},
     "torch": set(),
     "transformers": set(),
