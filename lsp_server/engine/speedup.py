@@ -1,0 +1,82 @@
+"""What speculation is worth: expected tokens of a pass, the speed-up, and where a method stops
+paying. Closed forms of Leviathan et al. 2023 (arXiv 2211.17192), with the measured cost of a pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+PassCost = Callable[[int], float]
+"""V: width of a target pass -> its cost. Draft costs are in the same unit."""
+
+
+def expected_tokens(acceptance: float, num_drafted: int) -> float:
+    """Tokens that a pass emits on average: (1 - a^(g+1)) / (1 - a).
+
+    Args:
+        acceptance: a, the chance that a drafted token is accepted when those before it were, the
+            same at every position.
+        num_drafted: g, in a chain.
+
+    >>> round(expected_tokens(0.5, 2), 6)
+    1.75
+    >>> expected_tokens(1.0, 4)
+    5.0
+    """
+    if acceptance in (0.0, 1.0):
+        return 1.0 + acceptance * num_drafted
+    # 1 - a^n written so that nothing is lost where a is close to 1.
+    return -math.expm1((num_drafted + 1) * math.log(acceptance)) / (1.0 - acceptance)
+
+
+def expected_tokens_by_position(acceptances: Iterable[float]) -> float:
+    """The same where each position has its own chance: 1 + a1 + a1*a2 + ...
+
+    >>> expected_tokens_by_position([0.5, 0.5])
+    1.75
+    """
+    expected = reached = 1.0
+    for acceptance in acceptances:
+        reached *= acceptance
+        expected += reached
+    return expected
+
+
+def speedup(
+    acceptance: float, num_drafted: int, pass_cost: PassCost, draft_cost: float = 0.0
+) -> float:
+    """Against plain decoding: E[tokens] * V(1) / (V(g+1) + g*c).
+
+    Args:
+        draft_cost: c, of one drafted token.
+
+    >>> round(speedup(0.8, 4, {1: 1.0, 5: 1.3}.__getitem__, 0.1), 2)
+    1.98
+    """
+    cost = pass_cost(num_drafted + 1) + num_drafted * draft_cost
+    return expected_tokens(acceptance, num_drafted) * pass_cost(1) / cost
+
+
+def break_even(pass_cost: PassCost, draft_cost: float = 0.0) -> float:
+    """The acceptance above which one drafted token pays: (V(2) - V(1) + c) / V(1).
+
+    At 1 or more no draft of one token ever does.
+
+    >>> round(break_even({1: 1.0, 2: 1.4}.__getitem__), 2)
+    0.4
+    """
+    return (pass_cost(2) - pass_cost(1) + draft_cost) / pass_cost(1)
+
+
+def best_length(
+    acceptance: float, pass_cost: PassCost, draft_cost: float = 0.0, longest: int = 8
+) -> int:
+    """How many tokens to draft for the largest speed-up; 0 where no number pays.
+
+    >>> curve = {1: 1.0, 2: 1.5, 3: 2.3}.__getitem__
+    >>> best_length(0.8, curve, longest=2), best_length(0.4, curve, longest=2)
+    (1, 0)
+    """
+    lengths = range(longest + 1)
+    return max(lengths, key=lambda g: (speedup(acceptance, g, pass_cost, draft_cost), -g))
