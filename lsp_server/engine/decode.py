@@ -154,7 +154,7 @@ def _round(
 
 def _parents(draft: Draft, num_fresh: int) -> list[int] | None:
     """Of all tokens of a pass: the fresh ones are a chain, and the draft's roots follow its end."""
-    if draft.parents is None:
+    if draft.parents is None or not draft.is_tree:
         return None
     return [*range(-1, num_fresh - 1), *(num_fresh + parent for parent in draft.parents)]
 

@@ -77,7 +77,10 @@ class Draft:
 
     @property
     def is_tree(self) -> bool:
-        return self.parents is not None
+        """More than one path: a tree of width 1 is verified as the chain that it is."""
+        if self.parents is None:
+            return False
+        return any(parent != node - 1 for node, parent in enumerate(self.parents))
 
     @property
     def depth(self) -> int:
