@@ -5,7 +5,6 @@ with the real randomness. Wrong loops are negative controls, so a pass means som
 from __future__ import annotations
 
 import functools
-import math
 from fractions import Fraction as F
 
 import numpy as np
@@ -15,6 +14,7 @@ from lsp_server.engine import decode as decode_module
 from lsp_server.engine.controller import Controller, CostCurve
 from lsp_server.engine.decode import decode
 from lsp_server.engine.types import DecodeParams, Draft
+from tests.chi_square import chi_square_tail, p_value
 from tests.exact_law import Choices, Law, law_of
 from tests.fake_model import FakeModel, FakeSlot
 
@@ -161,36 +161,9 @@ NUM_TEXTS = 4_000
 """The smallest bias of a wrong rule for chains is above .05, which a few thousand texts show."""
 
 
-def p_value(counts: dict[tuple[int, ...], int], law: Law) -> float:
-    """Of Pearson's chi-square against `law`; cells that cannot occur count as certain failure."""
-    if any(text not in law for text in counts):
-        return 0.0
-    total = sum(counts.values())
-    statistic = sum(
-        (counts.get(text, 0) - total * float(p)) ** 2 / (total * float(p))
-        for text, p in law.items()
-    )
-    return _chi_square_tail(statistic, len(law) - 1)
-
-
-def _chi_square_tail(statistic: float, degrees: int) -> float:
-    """P(chi-square of `degrees` > statistic): the regularised upper gamma function, by its finite
-    sum for even and odd degrees (Abramowitz and Stegun 26.4.4 and 26.4.5)."""
-    half = statistic / 2
-    if degrees % 2 == 0:
-        return math.exp(-half) * sum(half**i / math.factorial(i) for i in range(degrees // 2))
-    root = math.sqrt(statistic)
-    total, term = 0.0, root
-    for i in range(1, degrees, 2):
-        total += term
-        term *= statistic / (i + 2)
-    density = math.exp(-half) / math.sqrt(2 * math.pi)
-    return math.erfc(root / math.sqrt(2)) + 2 * density * total
-
-
 def test_the_tail_of_chi_square_is_that_of_the_tables():
     for statistic, degrees in ((3.841, 1), (5.991, 2), (7.815, 3), (18.307, 10), (19.675, 11)):
-        assert _chi_square_tail(statistic, degrees) == pytest.approx(0.05, abs=1e-4)
+        assert chi_square_tail(statistic, degrees) == pytest.approx(0.05, abs=1e-4)
 
 
 def sampled_p_value(make_drafter, controller=None, first_seed: int = 0) -> float:
