@@ -43,22 +43,34 @@ def expected_tokens_by_position(acceptances: Iterable[float]) -> float:
     return expected
 
 
-def speedup(
-    acceptance: float, num_drafted: int, pass_cost: PassCost, draft_cost: float = 0.0
-) -> float:
-    """Against plain decoding: E[tokens] * V(1) / (V(g+1) + g*c).
+def speedup(expected: float, width: int, pass_cost: PassCost, draft_cost: float = 0.0) -> float:
+    """Against plain decoding: E * V(1) / (V(M) + c).
 
     Args:
-        draft_cost: c, of one drafted token.
+        expected: tokens that the pass emits on average.
+        width: M, tokens of the pass: the newest one and all drafted ones, of a chain or a tree.
+        draft_cost: c, of the whole draft.
 
-    >>> round(speedup(0.8, 4, {1: 1.0, 5: 1.3}.__getitem__, 0.1), 2)
+    >>> round(speedup(1.8, 2, {1: 1.0, 2: 1.5}.__getitem__), 2)
+    1.2
+    """
+    return expected * pass_cost(1) / (pass_cost(width) + draft_cost)
+
+
+def chain_speedup(
+    acceptance: float, num_drafted: int, pass_cost: PassCost, step_cost: float = 0.0
+) -> float:
+    """The same for a chain of g tokens, each of which costs `step_cost` to draft: more than 1 where
+    (1 - a^(g+1)) / (1 - a) > (V(g+1) + g*c) / V(1).
+
+    >>> round(chain_speedup(0.8, 4, {1: 1.0, 5: 1.3}.__getitem__, 0.1), 2)
     1.98
     """
-    cost = pass_cost(num_drafted + 1) + num_drafted * draft_cost
-    return expected_tokens(acceptance, num_drafted) * pass_cost(1) / cost
+    expected = expected_tokens(acceptance, num_drafted)
+    return speedup(expected, num_drafted + 1, pass_cost, num_drafted * step_cost)
 
 
-def break_even(pass_cost: PassCost, draft_cost: float = 0.0) -> float:
+def break_even(pass_cost: PassCost, step_cost: float = 0.0) -> float:
     """The acceptance above which one drafted token pays: (V(2) - V(1) + c) / V(1).
 
     At 1 or more no draft of one token ever does.
@@ -66,17 +78,4 @@ def break_even(pass_cost: PassCost, draft_cost: float = 0.0) -> float:
     >>> round(break_even({1: 1.0, 2: 1.4}.__getitem__), 2)
     0.4
     """
-    return (pass_cost(2) - pass_cost(1) + draft_cost) / pass_cost(1)
-
-
-def best_length(
-    acceptance: float, pass_cost: PassCost, draft_cost: float = 0.0, longest: int = 8
-) -> int:
-    """How many tokens to draft for the largest speed-up; 0 where no number pays.
-
-    >>> curve = {1: 1.0, 2: 1.5, 3: 2.3}.__getitem__
-    >>> best_length(0.8, curve, longest=2), best_length(0.4, curve, longest=2)
-    (1, 0)
-    """
-    lengths = range(longest + 1)
-    return max(lengths, key=lambda g: (speedup(acceptance, g, pass_cost, draft_cost), -g))
+    return (pass_cost(2) - pass_cost(1) + step_cost) / pass_cost(1)

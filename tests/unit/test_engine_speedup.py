@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lsp_server.engine import speedup as speedup_module
 from lsp_server.engine import verify, verify_rules
 from lsp_server.engine.speedup import (
-    best_length,
     break_even,
+    chain_speedup,
     expected_tokens,
     expected_tokens_by_position,
     speedup,
@@ -61,43 +61,42 @@ def test_the_speed_up_is_that_of_the_table(acceptance, draft_cost, width_cost, p
         return 1.0 if width == 1 else width_cost
 
     for length, expected in zip((2, 4, 8), published, strict=True):
-        found = speedup(acceptance, length, pass_cost, draft_cost)
+        found = chain_speedup(acceptance, length, pass_cost, draft_cost)
         assert found == pytest.approx(expected, abs=0.006)
+
+
+def best_length(acceptance: float) -> int:
+    lengths = range(len(FEW_CORES))
+    return max(lengths, key=lambda g: (chain_speedup(acceptance, g, FEW_CORES.__getitem__), -g))
 
 
 def test_where_width_is_dear_the_best_draft_is_short_or_none():
     """With few cores even drafts of which four in five come true should be one token long."""
     cost = FEW_CORES.__getitem__
-    assert [round(speedup(0.8, g, cost), 2) for g in (1, 2, 4, 8)] == [1.2, 1.06, 0.91, 0.68]
-    assert [best_length(a, cost) for a in (0.3, 0.49, 0.51, 0.8)] == [0, 0, 1, 1]
-    assert best_length(0.8, lambda width: 1.0) == 8
+    assert [round(chain_speedup(0.8, g, cost), 2) for g in (1, 2, 4, 8)] == [1.2, 1.06, 0.91, 0.68]
+    assert [round(chain_speedup(0.6, g, cost), 2) for g in (1, 2, 4, 8)] == [1.07, 0.85, 0.62, 0.39]
+    assert [best_length(a) for a in (0.3, 0.49, 0.51, 0.8)] == [0, 0, 1, 1]
+
+
+def test_a_tree_pays_for_every_token_and_gains_by_the_longest_path_only():
+    """Six tokens on three levels: cheap where width is free, a loss where it is not."""
+    expected = expected_tokens_by_position([0.8, 0.7, 0.6])
+    assert speedup(expected, 7, lambda width: 1.0) == pytest.approx(expected)
+    assert speedup(expected, 7, FEW_CORES.__getitem__) < 1.0
 
 
 @given(ACCEPTANCE, st.floats(1.0, 3.0), st.floats(0.0, 0.5))
-def test_one_drafted_token_pays_exactly_above_the_break_even(acceptance, second, draft_cost):
+def test_one_drafted_token_pays_exactly_above_the_break_even(acceptance, second, step_cost):
     cost = {1: 1.0, 2: second}.__getitem__
-    margin = acceptance - break_even(cost, draft_cost)
+    margin = acceptance - break_even(cost, step_cost)
     if abs(margin) > 1e-9:
-        assert (speedup(acceptance, 1, cost, draft_cost) > 1.0) == (margin > 0)
-
-
-@given(ACCEPTANCE, st.lists(st.floats(0.0, 2.0), min_size=8, max_size=8), st.floats(0.0, 0.5))
-def test_the_best_length_is_no_loss_and_beaten_by_none(acceptance, rises, draft_cost):
-    costs = [1.0 + sum(rises[:i]) for i in range(9)]
-
-    def cost(width: int) -> float:
-        return costs[width - 1]
-
-    values = [speedup(acceptance, g, cost, draft_cost) for g in range(9)]
-    chosen = values[best_length(acceptance, cost, draft_cost)]
-    assert chosen == max(values)
-    assert values[0] == pytest.approx(1.0)
+        assert (chain_speedup(acceptance, 1, cost, step_cost) > 1.0) == (margin > 0)
 
 
 def test_the_rule_of_thumb_of_two_in_five_is_a_second_token_at_two_fifths_of_a_pass():
     assert break_even({1: 5.0, 2: 7.0}.__getitem__) == pytest.approx(0.4)
     assert break_even({1: 1.0, 2: 2.0}.__getitem__) == 1.0  # then no draft ever pays
-    assert break_even({1: 1.0, 2: 1.2}.__getitem__, draft_cost=0.2) == pytest.approx(0.4)
+    assert break_even({1: 1.0, 2: 1.2}.__getitem__, step_cost=0.2) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(
