@@ -8,32 +8,17 @@ import math
 from collections.abc import Callable, Iterable
 
 PassCost = Callable[[int], float]
-"""V: width of a target pass -> its cost. Draft costs are in the same unit."""
+"""V: tokens of a target pass -> its cost. The cost of a draft is in the same unit."""
 
 
-def expected_tokens(acceptance: float, num_drafted: int) -> float:
-    """Tokens that a pass emits on average: (1 - a^(g+1)) / (1 - a).
+def expected_tokens(acceptances: Iterable[float]) -> float:
+    """Tokens that a pass emits on average: 1 + a1 + a1*a2 + ...
 
     Args:
-        acceptance: a, the chance that a drafted token is accepted when those before it were, the
-            same at every position.
-        num_drafted: g, in a chain.
+        acceptances: per position of the draft, the chance that its token is accepted when those
+            before it were.
 
-    >>> round(expected_tokens(0.5, 2), 6)
-    1.75
-    >>> expected_tokens(1.0, 4)
-    5.0
-    """
-    if acceptance in (0.0, 1.0):
-        return 1.0 + acceptance * num_drafted
-    # 1 - a^n written so that nothing is lost where a is close to 1.
-    return -math.expm1((num_drafted + 1) * math.log(acceptance)) / (1.0 - acceptance)
-
-
-def expected_tokens_by_position(acceptances: Iterable[float]) -> float:
-    """The same where each position has its own chance: 1 + a1 + a1*a2 + ...
-
-    >>> expected_tokens_by_position([0.5, 0.5])
+    >>> expected_tokens([0.5, 0.5])
     1.75
     """
     expected = reached = 1.0
@@ -43,31 +28,44 @@ def expected_tokens_by_position(acceptances: Iterable[float]) -> float:
     return expected
 
 
-def speedup(expected: float, width: int, pass_cost: PassCost, draft_cost: float = 0.0) -> float:
-    """Against plain decoding: E * V(1) / (V(M) + c).
+def expected_tokens_of_chain(acceptance: float, num_drafted: int) -> float:
+    """The same where the chance is a at each of g positions: (1 - a^(g+1)) / (1 - a).
+
+    >>> round(expected_tokens_of_chain(0.5, 2), 6), expected_tokens_of_chain(1.0, 4)
+    (1.75, 5.0)
+    """
+    if acceptance in (0.0, 1.0):
+        return 1.0 + acceptance * num_drafted
+    # 1 - a^n written so that nothing is lost where a is close to 1.
+    return -math.expm1((num_drafted + 1) * math.log(acceptance)) / (1.0 - acceptance)
+
+
+def speedup(expected: float, pass_cost: float, draft_cost: float = 0.0) -> float:
+    """Against plain decoding: E / (V + c), for a chain or a tree.
 
     Args:
         expected: tokens that the pass emits on average.
-        width: M, tokens of the pass: the newest one and all drafted ones, of a chain or a tree.
-        draft_cost: c, of the whole draft.
+        pass_cost: V of the pass, in plain passes: V(M) / V(1) where it has M tokens.
+        draft_cost: c of the whole draft, in plain passes.
 
-    >>> round(speedup(1.8, 2, {1: 1.0, 2: 1.5}.__getitem__), 2)
+    >>> speedup(1.8, 1.5)
     1.2
     """
-    return expected * pass_cost(1) / (pass_cost(width) + draft_cost)
+    return expected / (pass_cost + draft_cost)
 
 
 def chain_speedup(
     acceptance: float, num_drafted: int, pass_cost: PassCost, step_cost: float = 0.0
 ) -> float:
-    """The same for a chain of g tokens, each of which costs `step_cost` to draft: more than 1 where
+    """The same for a chain of g tokens, each of which costs c to draft: more than 1 where
     (1 - a^(g+1)) / (1 - a) > (V(g+1) + g*c) / V(1).
 
     >>> round(chain_speedup(0.8, 4, {1: 1.0, 5: 1.3}.__getitem__, 0.1), 2)
     1.98
     """
-    expected = expected_tokens(acceptance, num_drafted)
-    return speedup(expected, num_drafted + 1, pass_cost, num_drafted * step_cost)
+    plain = pass_cost(1)
+    width_cost, draft_cost = pass_cost(num_drafted + 1) / plain, num_drafted * step_cost / plain
+    return speedup(expected_tokens_of_chain(acceptance, num_drafted), width_cost, draft_cost)
 
 
 def break_even(pass_cost: PassCost, step_cost: float = 0.0) -> float:

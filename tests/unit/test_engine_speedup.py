@@ -15,7 +15,7 @@ from lsp_server.engine.speedup import (
     break_even,
     chain_speedup,
     expected_tokens,
-    expected_tokens_by_position,
+    expected_tokens_of_chain,
     speedup,
 )
 from tests.exact_law import Choices, law_of
@@ -29,8 +29,8 @@ LENGTH = st.integers(0, 16)
 
 @given(ACCEPTANCE, LENGTH)
 def test_the_closed_form_is_the_sum_over_positions(acceptance, length):
-    total = expected_tokens_by_position([acceptance] * length)
-    assert expected_tokens(acceptance, length) == pytest.approx(total, rel=1e-9)
+    total = expected_tokens([acceptance] * length)
+    assert expected_tokens_of_chain(acceptance, length) == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
@@ -43,7 +43,7 @@ def test_the_closed_form_is_what_enumerated_rounds_emit(acceptance, length):
         return length + 1
 
     mean = sum(count * weight for count, weight in law_of(round_of_tokens, 1).items())
-    assert expected_tokens(float(acceptance), length) == pytest.approx(float(mean))
+    assert expected_tokens_of_chain(float(acceptance), length) == pytest.approx(float(mean))
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_where_width_is_dear_the_best_draft_is_short_or_none():
 
 def test_a_tree_pays_for_every_token_and_gains_by_the_longest_path_only():
     """Six tokens on three levels: cheap where width is free, a loss where it is not."""
-    expected = expected_tokens_by_position([0.8, 0.7, 0.6])
-    assert speedup(expected, 7, lambda width: 1.0) == pytest.approx(expected)
-    assert speedup(expected, 7, FEW_CORES.__getitem__) < 1.0
+    expected = expected_tokens([0.8, 0.7, 0.6])
+    assert speedup(expected, 1.0) == expected
+    assert speedup(expected, FEW_CORES[7]) < 1.0
 
 
 @given(ACCEPTANCE, st.floats(1.0, 3.0), st.floats(0.0, 0.5))
