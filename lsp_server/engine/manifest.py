@@ -72,6 +72,10 @@ class Manifest:
     trained: bool = True
     """False for weights that no training has fitted: random, or a pruned copy."""
 
+    def num_columns(self, form: str) -> int:
+        """Columns of the logits of one graph form."""
+        return self.draft_vocab_size if form in self.reduced_forms else self.vocab_size
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
 

@@ -87,7 +87,8 @@ class OnnxSlot:
             cancel: stops the pass between two nodes.
 
         Returns:
-            float32 [len(logit_rows), vocab]; a view that the next call overwrites.
+            float32 [len(logit_rows), vocab]; a view that the next call overwrites. A draft model
+            with a reduced head has the columns of its `draft_ids.npy` instead.
         """
         ids = list(token_ids)
         committed = len(self._token_ids)
@@ -102,10 +103,10 @@ class OnnxSlot:
         inputs = chain_inputs(ids, committed, rows)
         if parents is not None:
             inputs |= tree_inputs(parents, committed)
-        outputs = {"logits": (1, len(rows), self.spec.vocab_size)}
+        form = "chain" if parents is None else "tree"
+        outputs = {"logits": (1, len(rows), self._model.manifest.num_columns(form))}
         for name, kept in self._states.items():
             outputs[name] = (1, len(ids), kept.shape[1])
-        form = "chain" if parents is None else "tree"
         results = self._graph(form).run(inputs, outputs, cancel)
         for name, kept in self._states.items():
             kept[committed : committed + len(ids)] = results[name][0]

@@ -48,6 +48,11 @@ class Tokenizer:
         """The UTF-8 bytes a token stands for, possibly part of a character; b"" for control."""
         return self._bytes[token_id]
 
+    def spelling(self, token_id: int) -> str | None:
+        """The vocabulary's own name of a token, control tokens included; None: no such token."""
+        name: str | None = self._inner.id_to_token(token_id)
+        return name
+
     def decode(self, token_ids: list[int]) -> str:
         """Text of complete `token_ids`; broken UTF-8 becomes U+FFFD."""
         return b"".join(self._bytes[i] for i in token_ids).decode("utf-8", "replace")

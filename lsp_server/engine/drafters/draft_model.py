@@ -1,0 +1,110 @@
+"""Drafts from a small model of its own: weights, KV slots and, it may be, a reduced vocabulary.
+
+Method: speculative decoding with a draft model (Leviathan et al. 2023, arXiv 2211.17192; Chen et
+al. 2023, arXiv 2302.01318).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.engine.drafters.cost import measure_step
+from lsp_server.engine.drafters.growth import Growth, grow
+from lsp_server.engine.drafters.vocabulary import DraftVocabulary
+from lsp_server.engine.prefix import common_prefix
+from lsp_server.engine.types import DecodeParams, Draft, Model, Slot
+from lsp_server.errors import InferenceError
+
+if TYPE_CHECKING:
+    from lsp_server.engine.types import Logits
+
+_CHUNK = 128
+"""Tokens a pass while the cache is brought up to the text, as in the target's prefill."""
+_MEASURE_CONTEXT = 192
+
+
+class DraftModel:
+    """Drafter protocol for one document."""
+
+    name = "draft"
+
+    def __init__(
+        self,
+        model: Model,
+        key: str,
+        vocabulary: DraftVocabulary,
+        *,
+        step_cost_ms: float,
+        growth: Growth | None = None,
+    ) -> None:
+        """
+        Args:
+            model: the draft model; its slots are its own, so `key` may be that of the target's.
+            vocabulary: its columns as ids of the target, which `check_draft_model` has passed.
+            step_cost_ms: of `measure_draft_step`, once for all documents.
+        """
+        self._model = model
+        self._key = key
+        self._vocabulary = vocabulary
+        self._growth = growth or Growth()
+        self._params = DecodeParams()
+        self.step_cost_ms = step_cost_ms
+
+    def set_params(self, params: DecodeParams) -> None:
+        """Of the request that comes next; where they are greedy, drafts need no distributions."""
+        self._params = params
+
+    def propose(
+        self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
+    ) -> Draft:
+        """A chain, or a tree of the given width; empty where the text does not fit the slot.
+
+        Raises InferenceError for logits that are no numbers (the cache is emptied) and for ids that
+        the model does not know, Cancelled out of a running pass.
+        """
+        slot = self._model.slot(self._key)
+        limit = min(limit, slot.spec.context_length - len(token_ids) + 1)
+        if limit < 1 or not token_ids:
+            return Draft((), self.name)
+
+        def row_behind(drafted: Sequence[int]) -> Logits:
+            if not drafted:
+                return self._vocabulary.expand(_catch_up(slot, token_ids, cancel))
+            logits = slot.forward(drafted[-1:], [0], cancel=cancel)[0]
+            slot.commit(1)
+            return self._vocabulary.expand(logits)
+
+        ends = slot.spec.eos_ids
+        try:
+            return grow(self.name, self._growth, self._params, token_ids, limit, ends, row_behind)
+        except InferenceError:
+            slot.truncate(0)  # the cause may be in its rows
+            raise
+
+
+def _catch_up(slot: Slot, token_ids: Sequence[int], cancel: CancelToken | None) -> Logits:
+    """Make the cache that of `token_ids`; the logits behind them.
+
+    What was drafted and accepted is there already but for the draft's last token, which was never
+    fed: it goes in now, before the target's own.
+    """
+    kept = min(common_prefix(slot.token_ids, token_ids), len(token_ids) - 1)
+    slot.truncate(kept)
+    for begin in range(kept, len(token_ids), _CHUNK):
+        chunk = token_ids[begin : begin + _CHUNK]
+        logits: Logits = slot.forward(chunk, [len(chunk) - 1], cancel=cancel)[0]
+        slot.commit(len(chunk))
+    return logits
+
+
+def measure_draft_step(slot: Slot, vocabulary: DraftVocabulary) -> float:
+    """Milliseconds of one drafted token behind some context, in a slot of the draft model, which
+    is empty afterwards."""
+    num_context = min(_MEASURE_CONTEXT, slot.spec.context_length - 1)
+    slot.truncate(0)
+    _catch_up(slot, [0] * num_context, None)
+    cost = measure_step(lambda: vocabulary.expand(slot.forward([0], [0])[0]))
+    slot.truncate(0)
+    return cost
