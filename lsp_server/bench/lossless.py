@@ -15,7 +15,8 @@ from tqdm import tqdm
 from lsp_server.bench.cases import load_cases
 from lsp_server.bench.engine import Bench, Prompt
 from lsp_server.bench.report import machine, publish, table
-from lsp_server.engine.decode import PREFILL_CHUNK, common_prefix
+from lsp_server.engine.decode import PREFILL_CHUNK
+from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.probe import arg_max_depends_on_width
 from lsp_server.engine.types import DecodeParams
 from lsp_server.settings import Settings

@@ -17,6 +17,7 @@ import numpy as np
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import MAX_DRAFT, Controller
+from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.sampling import draw, greedy_token, position_rng, process
 from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
 from lsp_server.engine.verify import Verdict, matching, rejection, verify
@@ -254,11 +255,3 @@ def _count(stats: DecodeStats, step: Step, ms: float) -> None:
         counts = stats.sources.setdefault(step.source, {"proposed": 0, "accepted": 0})
         counts["proposed"] += step.num_proposed
         counts["accepted"] += step.num_accepted
-
-
-def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading tokens two sequences share."""
-    for index, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return index
-    return min(len(left), len(right))
