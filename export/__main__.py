@@ -7,10 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from export.config import DRAFT_VOCABULARY, MAX_CONTEXT, WEIGHT_FORMATS
 from lsp_server.engine.manifest import FileEntry
 from lsp_server.errors import TabaheadError
+
+Commands = Any
+"""The library names the class of its list of subcommands with an underscore."""
 
 EPILOG = """\
 example:
@@ -22,6 +26,19 @@ DRAFT_EPILOG = """\
 example:
   tabahead export draft SmolLM2-135M-Instruct.Q4_1.gguf --out ./draft --layers 0,1,2,3,28,29
 """
+HEADS_EPILOG = """\
+example:
+  tabahead export heads medusa ./medusa-checkpoint --target ./smollm2 --out ./medusa
+  tabahead export heads eagle3 ./eagle3-checkpoint --target ./smollm2 --out ./eagle3
+
+SOURCE is a folder with config.json and .safetensors files in the layout of the public repositories.
+"""
+RANDOM_EPILOG = """\
+example:
+  tabahead export random-heads eagle --target ./smollm2 --out ./random-eagle --seed 1
+  tabahead export heads eagle ./random-eagle --target ./smollm2 --out ./eagle
+"""
+KINDS = ("medusa", "eagle", "eagle3")
 
 
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +46,14 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_model_commands(commands)
+    _add_head_commands(commands)
+    check = commands.add_parser("check", help="verify every file and run every graph once")
+    check.add_argument("folder", type=Path, metavar="DIR")
+    check.set_defaults(run=_check)
+
+
+def _add_model_commands(commands: Commands) -> None:
     build = commands.add_parser("build", help="build a model folder from a GGUF checkpoint")
     _add_checkpoint_options(build)
     build.add_argument(
@@ -39,12 +64,8 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
     )
     _add_draft_vocabulary(build, "the early exit's head")
     build.set_defaults(run=_build)
-    draft = commands.add_parser(
-        "draft",
-        help="build a draft model from some layers of a GGUF checkpoint",
-        epilog=DRAFT_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "build a draft model from some layers of a GGUF checkpoint"
+    draft = _command(commands, "draft", about, DRAFT_EPILOG)
     _add_checkpoint_options(draft)
     draft.add_argument(
         "--layers",
@@ -54,9 +75,39 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
     )
     _add_draft_vocabulary(draft, "its head")
     draft.set_defaults(run=_draft)
-    check = commands.add_parser("check", help="verify every file and run every graph once")
-    check.add_argument("folder", type=Path, metavar="DIR")
-    check.set_defaults(run=_check)
+
+
+def _add_head_commands(commands: Commands) -> None:
+    about = "build trained heads from safetensors for a model folder"
+    heads = _command(commands, "heads", about, HEADS_EPILOG)
+    heads.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    heads.add_argument("source", type=Path, metavar="SOURCE", help="folder of the checkpoint")
+    _add_target(heads)
+    _add_folder_options(heads)
+    _add_draft_vocabulary(heads, "the head (unless the checkpoint brings its own)")
+    heads.set_defaults(run=_heads)
+    about = "write random heads in the public layout, to try what nobody has trained"
+    random = _command(commands, "random-heads", about, RANDOM_EPILOG)
+    random.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    _add_target(random)
+    random.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new folder")
+    random.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    _add_draft_vocabulary(random, "an eagle3 head")
+    random.set_defaults(run=_random_heads)
+
+
+def _command(commands: Commands, name: str, about: str, epilog: str) -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, epilog=epilog, formatter_class=raw
+    )
+    return parser
+
+
+def _add_target(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--target", type=Path, required=True, metavar="DIR", help="the model that it drafts for"
+    )
 
 
 def _add_checkpoint_options(command: argparse.ArgumentParser) -> None:
@@ -166,6 +217,42 @@ def _draft(arguments: argparse.Namespace) -> int:
         )
     what = f"{manifest.name}, {manifest.num_layers} layers, {manifest.weight_format}, not trained"
     _say(out, what, manifest.files)
+    return 0
+
+
+def _heads(arguments: argparse.Namespace) -> int:
+    from export.heads import build_heads
+
+    out = _out(arguments)
+    with _progress() as progress:
+        manifest = build_heads(
+            arguments.kind,
+            arguments.source.expanduser(),
+            arguments.target.expanduser(),
+            out,
+            name=arguments.name or out.name,
+            weights=arguments.weights,
+            draft_vocabulary=arguments.draft_vocab,
+            licence=arguments.licence,
+            progress=progress,
+        )
+    state = "" if manifest.trained else ", not trained"
+    _say(out, f"{manifest.name}, {manifest.kind}, {manifest.weight_format}{state}", manifest.files)
+    return 0
+
+
+def _random_heads(arguments: argparse.Namespace) -> int:
+    from export.random_heads import write_random_heads
+
+    out = _out(arguments)
+    write_random_heads(
+        arguments.kind,
+        arguments.target.expanduser(),
+        out,
+        seed=arguments.seed,
+        draft_vocabulary=arguments.draft_vocab,
+    )
+    print(f"{out}: random {arguments.kind} heads, not trained")
     return 0
 
 

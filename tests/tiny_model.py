@@ -12,7 +12,9 @@ import gguf
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from export.build import build
+from export.build import build, build_draft
+from export.heads import build_heads
+from export.random_heads import write_random_heads
 from lsp_server.engine.manifest import Manifest
 
 CONTROL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -28,16 +30,71 @@ _SAMPLE = (
 
 
 def build_tiny_model(
-    folder: Path, *, seed: int = 0, vocab: int = 320, layers: int = 2, weights: str = "int8"
+    folder: Path,
+    *,
+    seed: int = 0,
+    vocab: int = 320,
+    layers: int = 2,
+    weights: str = "int8",
+    draft_vocabulary: int = 0,
 ) -> Manifest:
     """Write a random checkpoint beside `folder` and build it there; about half a second.
 
     `vocab` counts 3 control tokens, the 256 bytes and the merges learned from a few lines of code.
+    The early exit is after the first layer; its head knows `draft_vocabulary` ids (0: all).
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     source = folder.parent / f"{folder.name}.gguf"
     write_tiny_gguf(source, seed=seed, vocab=vocab, layers=layers)
-    return build(source, folder, name=f"tiny-{seed}", weights=weights)
+    name = f"tiny-{seed}"
+    return build(source, folder, name=name, weights=weights, draft_vocabulary=draft_vocabulary)
+
+
+def build_tiny_drafters(
+    folder: Path,
+    target: Path,
+    *,
+    seed: int = 0,
+    weights: str = "int8",
+    draft_vocabulary: int = 200,
+    num_medusa_heads: int = 4,
+) -> dict[str, Path]:
+    """What can draft for the folder that `build_tiny_model` made, below `folder`, by kind.
+
+    `draft` (its first layer alone), `medusa`, `eagle` and `eagle3`, random all of them; about a
+    second. Their heads know `draft_vocabulary` ids (0: all). The public checkpoints stay beside the
+    built folders as `{kind}-checkpoint`.
+    """
+    made = {"draft": folder / "draft"}
+    build_draft(
+        target.parent / f"{target.name}.gguf",
+        made["draft"],
+        name="tiny-draft",
+        layers=[0],
+        weights=weights,
+        draft_vocabulary=draft_vocabulary,
+    )
+    for kind in ("medusa", "eagle", "eagle3"):
+        made[kind] = folder / kind
+        checkpoint = folder / f"{kind}-checkpoint"
+        write_random_heads(
+            kind,
+            target,
+            checkpoint,
+            seed=seed,
+            draft_vocabulary=draft_vocabulary,
+            num_medusa_heads=num_medusa_heads,
+        )
+        build_heads(
+            kind,
+            checkpoint,
+            target,
+            made[kind],
+            name=f"tiny-{kind}",
+            weights=weights,
+            draft_vocabulary=draft_vocabulary,
+        )
+    return made
 
 
 def write_tiny_gguf(
