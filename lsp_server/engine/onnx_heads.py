@@ -116,14 +116,14 @@ class EagleCache:
         self._parents: list[int] = []
         self._max_drafted = num_drafted
         self._head = head
-        kv = KVBuffers(
+        self._kv = KVBuffers(
             head.ort,
             num_layers=1,
             num_kv_heads=manifest.num_kv_heads,
             capacity=self.num_tokens + num_drafted,
             head_size=manifest.head_size,
         )
-        self._graph = BoundGraph(head.ort, head.session, kv)
+        self._graph = BoundGraph(head.ort, head.session, self._kv)
 
     def rollback(self, num_rows: int) -> None:
         """Forget the drafted rows, and those of the text but the first `num_rows`."""
