@@ -99,6 +99,13 @@ def test_the_rule_of_thumb_of_two_in_five_is_a_second_token_at_two_fifths_of_a_p
     assert break_even({1: 1.0, 2: 1.2}.__getitem__, step_cost=0.2) == pytest.approx(0.4)
 
 
+def test_the_figures_of_the_engines_document_come_out_of_its_table():
+    eight_bits = {1: 15.7, 2: 18.4}.__getitem__
+    assert break_even(eight_bits) == pytest.approx(0.17, abs=0.005)
+    assert break_even(eight_bits, step_cost=15.7 / 4) == pytest.approx(0.42, abs=0.005)
+    assert chain_speedup(1.0, 4, {1: 8.9, 5: 21.2}.__getitem__) == pytest.approx(2.1, abs=0.005)
+
+
 @pytest.mark.parametrize(
     "module", [speedup_module, verify, verify_rules], ids=lambda module: module.__name__
 )
