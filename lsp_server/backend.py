@@ -6,32 +6,29 @@ Everything here runs on the inference thread; nothing here knows the protocol.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionStats, Piece
+from lsp_server.drafting import DraftSources
 from lsp_server.engine.controller import Controller
 from lsp_server.engine.decode import decode
-from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
 from lsp_server.engine.types import DecodeParams, DecodeStats
 from lsp_server.prompt import build_prompt
 
-_MAX_LOOKUPS = 8
-"""Documents whose n-gram index is kept; an index is rebuilt in milliseconds."""
-
 
 class EngineBackend:
-    """One model, its tokenizer, its controller and the lookup index of recent documents."""
+    """One model, its tokenizer, its controller and what drafts for it."""
 
     def __init__(
         self,
         model: OnnxModel,
         tokenizer: Tokenizer,
         controller: Controller,
+        sources: DraftSources,
         *,
         prompt_tokens: int,
         load_ms: float,
@@ -41,10 +38,10 @@ class EngineBackend:
         self.model = model
         self.tokenizer = tokenizer
         self.controller = controller
+        self.sources = sources
         self._prompt_tokens = prompt_tokens
         self._load_ms = load_ms
         self._release = release
-        self._lookups: OrderedDict[str, PromptLookup] = OrderedDict()
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
         return EngineGeneration(self, request, cancel)
@@ -59,14 +56,6 @@ class EngineBackend:
         ids = self.tokenizer.encode(prompt.prefix)[-budget:]
         return ids, self.tokenizer.encode(prompt.suffix)
 
-    def lookup(self, uri: str) -> PromptLookup:
-        """The n-gram index of one document, the least recently used one dropped."""
-        found = self._lookups.pop(uri, None) or PromptLookup()
-        self._lookups[uri] = found
-        if len(self._lookups) > _MAX_LOOKUPS:
-            self._lookups.popitem(last=False)
-        return found
-
     def describe(self) -> Mapping[str, Any]:
         manifest = self.model.manifest
         return {
@@ -76,10 +65,10 @@ class EngineBackend:
             "provider": self.model.provider,
             "threads": self.model.threads,
             "load_ms": round(self._load_ms, 1),
+            "draft_step_ms": self.sources.describe(),
         }
 
     def close(self) -> None:
-        self._lookups.clear()
         self._release()
 
 
@@ -117,20 +106,19 @@ class EngineGeneration:
         prompt_ids, suffix_ids = backend.prompt_ids(request)
         if not prompt_ids:
             return  # nothing before the cursor: there is no text to continue
-        drafter = None
-        if "lookup" in request.sources:
-            drafter = backend.lookup(request.snapshot.uri)
-            drafter.set_suffix(suffix_ids)
+        uri = request.snapshot.uri
+        slot = backend.model.slot(uri)
+        params = DecodeParams(
+            max_new_tokens=request.max_tokens,
+            temperature=request.temperature,
+            seed=request.seed,
+            strict=request.strict,
+        )
         steps = decode(
-            backend.model.slot(request.snapshot.uri),
+            slot,
             prompt_ids,
-            DecodeParams(
-                max_new_tokens=request.max_tokens,
-                temperature=request.temperature,
-                seed=request.seed,
-                strict=request.strict,
-            ),
-            drafter=drafter,
+            params,
+            drafter=backend.sources.drafter(uri, slot, request.sources, suffix_ids, params),
             controller=backend.controller,
             stats=self._decoding,
             cancel=self._cancel,

@@ -5,8 +5,10 @@ Heavy: called on the inference thread, or by commands that wait for it.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,9 @@ from lsp_server.settings import Settings
 
 if TYPE_CHECKING:
     from lsp_server.backend import EngineBackend
+    from lsp_server.engine.onnx_model import OnnxModel
+
+_log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """(stage, done, total): for a progress bar."""
@@ -36,53 +41,77 @@ def load_backend(settings: Settings, progress: Progress, cancel: CancelToken) ->
 
 
 def load_engine(settings: Settings, progress: Progress, cancel: CancelToken) -> EngineBackend:
-    """Open the model folder, its tokenizer and its cost curve (measured at the first load)."""
+    """Open the model, what drafts for it, and its cost curve (measured at the first load)."""
+    from lsp_server.drafting import check_named
     from models import catalogue, store
 
-    use = catalogue.acquire(settings.model)
-    try:
+    check_named(settings.sources, settings.draft_model, settings.heads)
+    with ExitStack() as uses:
+        use = uses.enter_context(catalogue.acquire(settings.model))
         if settings.model in catalogue.entries():
             store.collect(settings.model)
-        return _open(use.folder, use.release, settings, progress, cancel)
-    except BaseException:
-        use.release()
-        raise
+        draft = None
+        if "draft" in settings.sources:
+            draft = uses.enter_context(catalogue.acquire(settings.draft_model)).folder
+        return _open(use.folder, draft, uses, settings, progress, cancel)
 
 
 def _open(
     folder: Path,
-    release: Callable[[], None],
+    draft: Path | None,
+    uses: ExitStack,
     settings: Settings,
     progress: Progress,
     cancel: CancelToken,
 ) -> EngineBackend:
+    """The backend, to which `uses` (of model folders) is handed over once all is well."""
     from lsp_server.backend import EngineBackend
+    from lsp_server.drafting import DraftSources, states_for
     from lsp_server.engine.controller import Controller, cost_curve
-    from lsp_server.engine.onnx_model import OnnxModel
     from lsp_server.engine.tokenizer import Tokenizer
 
     start = time.perf_counter()
-    progress("loading the model", 0, 3)
-    model = OnnxModel(
+    heads = Path(settings.heads) if "heads" in settings.sources else None
+    progress("loading the model", 0, 4)
+    model = _model(folder, settings, states_for(heads))
+    cancel.raise_if_cancelled()
+    progress("loading the tokenizer", 1, 4)
+    tokenizer = Tokenizer(folder / "tokenizer.json")
+    cancel.raise_if_cancelled()
+    progress("measuring this machine", 2, 4)
+    controller = Controller(cost_curve(model.slot("measure"), paths().costs))
+    model.release("measure")
+    cancel.raise_if_cancelled()
+    progress("loading what drafts", 3, 4)
+    if settings.trees and settings.strict:
+        _log.warning("strict mode uses chains only; `trees` has no effect in it.")
+    sources = DraftSources(model, tokenizer, controller, trees=settings.trees)
+    if heads is not None:
+        sources.open_heads(heads)
+    if draft is not None:
+        sources.open_draft_model(_model(draft, settings), Tokenizer(draft / "tokenizer.json"))
+    if "early_exit" in settings.sources:
+        sources.open_early_exit()
+    progress("ready", 4, 4)
+    return EngineBackend(
+        model,
+        tokenizer,
+        controller,
+        sources,
+        prompt_tokens=settings.prompt_tokens,
+        load_ms=(time.perf_counter() - start) * 1000,
+        release=uses.pop_all().close,
+    )
+
+
+def _model(folder: Path, settings: Settings, states: Sequence[str] = ()) -> OnnxModel:
+    from lsp_server.engine.onnx_model import OnnxModel
+
+    return OnnxModel(
         folder,
         threads=settings.engine.threads,
         provider=settings.engine.provider,
         slot_tokens=settings.engine.slot_tokens,
         kv_memory_mb=settings.engine.kv_memory_mb,
-    )
-    cancel.raise_if_cancelled()
-    progress("loading the tokenizer", 1, 3)
-    tokenizer = Tokenizer(folder / "tokenizer.json")
-    cancel.raise_if_cancelled()
-    progress("measuring this machine", 2, 3)
-    curve = cost_curve(model.slot(""), paths().costs)
-    model.release("")
-    progress("ready", 3, 3)
-    return EngineBackend(
-        model,
-        tokenizer,
-        Controller(curve),
-        prompt_tokens=settings.prompt_tokens,
-        load_ms=(time.perf_counter() - start) * 1000,
-        release=release,
+        states=states,
     )

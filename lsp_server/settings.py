@@ -23,7 +23,7 @@ SECTION = "tabahead"
 """The section that clients are asked for, and that may wrap the settings they send."""
 
 WORKSPACE_FILE = "tabahead.toml"
-SOURCES = ("lookup", "heads", "draft")
+SOURCES = ("lookup", "corpus", "heads", "draft", "early_exit")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 _FOREIGN = {"editorInfo", "editorPluginInfo"}
 """What Copilot clients send as `initializationOptions` besides."""
@@ -31,6 +31,11 @@ _FOREIGN = {"editorInfo", "editorPluginInfo"}
 
 def _number(default: float, low: float, high: float) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
+
+
+def _text(default: str) -> Any:
+    """A string that may be empty."""
+    return field(default=default, metadata={"empty": True})
 
 
 def _choice(default: Any, choices: Sequence[str]) -> Any:
@@ -65,8 +70,15 @@ class Settings:
     """How much to complete: `line`, `block`, or `auto` for what the place suggests."""
     max_tokens: int = _number(64, 1, 1024)
     """Most tokens of one completion."""
-    sources: tuple[str, ...] = _choice(("lookup",), SOURCES)
-    """Where drafts come from, of `lookup`, `heads`, `draft`; `none`: no speculation."""
+    sources: tuple[str, ...] = _choice(("lookup", "corpus"), SOURCES)
+    """Where drafts come from, of `lookup`, `corpus`, `heads`, `draft`, `early_exit`; `none`: no
+    speculation."""
+    draft_model: str = _text("")
+    """Name in the catalogue or folder of a small model that drafts, where `sources` has `draft`."""
+    heads: str = _text("")
+    """Folder of trained heads that draft, where `sources` has `heads`."""
+    trees: bool = False
+    """Heads and draft models offer several continuations at once; strict mode uses chains only."""
     strict: bool = False
     """Output bit-identical with and without speculation, at some cost in speed."""
     temperature: float = _number(0.0, 0.0, 5.0)
@@ -314,8 +326,8 @@ def _converted(raw: Any, key: _Key) -> Any:
         if raw not in values:
             raise ValueError("one of " + ", ".join(values))
         return kind(raw)
-    if not isinstance(raw, str) or not raw:
-        raise ValueError("a string that is not empty")
+    if not isinstance(raw, str) or not (raw or metadata.get("empty")):
+        raise ValueError("a string" if metadata.get("empty") else "a string that is not empty")
     choices = metadata.get("choices")
     if choices and raw not in choices:
         raise ValueError("one of " + ", ".join(choices))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ DEFAULT_DATA = Path("../shared/data")
 _LANGUAGES = ("python", "js", "go", "java", "cpp", "rust")
 _MIN_LINES = 8
 _MIN_CHARACTERS = 9
+_MAX_EDIT = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,41 @@ def load_cases(count: int, data: Path | None = None, seed: int = 0) -> tuple[lis
         chosen += rng.sample(pool, min(len(pool), -(-count * share // 100)))
     rng.shuffle(chosen)
     return _first(chosen, count), f"HumanEval-Infilling, HumanEval-X, ClassEval in {folder}"
+
+
+def load_held_cases(count: int, data: Path | None = None) -> tuple[list[Case], str]:
+    """Fresh lines, block bodies and repetitive edits, a third each; `data` as in `load_cases`.
+
+    A repetitive edit is a file whose first half has been written once more with a name changed,
+    where the rest is to follow.
+    """
+    rng = random.Random(1)
+    fresh, origin = load_cases(count, data, seed=1)
+    texts = [case.prefix + case.suffix for case in fresh]
+    bodies = [case for text in texts if (case := _body(text, rng)) is not None]
+    edits = [case for text in texts if (case := _edit(text, rng)) is not None]
+    share = -(-count // 3)
+    return _first([*fresh[:share], *bodies[:share], *edits[:share]][:count], count), origin
+
+
+def _body(text: str, rng: random.Random) -> Case | None:
+    """Everything behind a line that opens a block is to be written."""
+    lines = text.splitlines(keepends=True)
+    rows = [i for i, line in enumerate(lines[:-1]) if line.rstrip().endswith((":", "{"))]
+    if not rows:
+        return None
+    row = rng.choice(rows)
+    return Case(f"body:{row + 1}", "".join(lines[: row + 1]), "\n".join(["", *lines[row + 2 :]]))
+
+
+def _edit(text: str, rng: random.Random) -> Case | None:
+    names = sorted(set(re.findall(r"\b[a-z_]{4,}\b", text)))
+    if not names or len(text) > _MAX_EDIT:
+        return None
+    name = rng.choice(names)
+    edited = re.sub(rf"\b{name}\b", f"new_{name}", text)
+    cut = edited.rfind("\n", 0, len(edited) * 2 // 3) + 1
+    return Case(f"edit:{name}", f"{text}\n\n{edited[:cut]}", "") if cut else None
 
 
 def _first(cases: list[Case], count: int) -> list[Case]:

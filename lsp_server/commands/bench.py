@@ -11,6 +11,8 @@ from typing import Any
 SUITES = {
     "decode": "speed of speculation by lookup against plain decoding, pair by pair",
     "lossless": "greedy output with speculation equals greedy output without",
+    "matrix": "every draft source on the same prompts: acceptance, speed-up, exactness",
+    "round": "what one decoding round costs outside the model's pass",
     "startup": "time to the answer of initialize and to the first item, memory",
 }
 _EXAMPLE = """example:
@@ -36,6 +38,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--default-mode", action="store_true", help="lossless: without strict passes"
     )
+    parser.add_argument(
+        "--drafters", type=Path, metavar="DIR", help="matrix: folders draft, medusa and eagle"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="matrix: a picture, too")
     parser.add_argument("--json", action="store_true", help="only the JSON object on stdout")
 
 

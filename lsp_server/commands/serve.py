@@ -155,7 +155,15 @@ class Wiring:
                 refuse=lambda snapshot: refuse_document(snapshot, settings),
             ),
             max_chars=settings.max_file_bytes,
-            model=(settings.model, settings.prompt_tokens, settings.engine),
+            model=(
+                settings.model,
+                settings.prompt_tokens,
+                settings.engine,
+                settings.sources,
+                settings.draft_model,
+                settings.heads,
+                settings.trees,
+            ),
             settings=settings,
             warnings=loaded.warnings,
         )

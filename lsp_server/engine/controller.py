@@ -1,8 +1,8 @@
 """How many drafted tokens to verify: what this machine's passes cost against what drafts are worth.
 
-Expected tokens of a pass with g drafted ones are 1 + a1 + a1*a2 + ... (for a constant acceptance a
-the closed form (1 - a^(g+1)) / (1 - a), Leviathan et al. 2023); g is chosen to maximise expected
-tokens per millisecond, and 0 is a legal answer.
+The length is chosen that maximises expected tokens per millisecond (`speedup.py`), and 0 is a legal
+answer. Costs are measured at load, acceptance is learned while running, also from drafts that were
+not worth verifying: whether they would have come true shows for nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lsp_server.engine.speedup import expected_tokens, speedup
 from lsp_server.engine.types import ROOT, Draft
 
 if TYPE_CHECKING:
@@ -113,19 +114,17 @@ class Controller:
         `chances[d]` is P(depth d + 1 is accepted | depth d was), `widths[d]` the tokens to verify.
         """
         curve = self._strict_curve if strict else self.curve
+        plain = curve.cost(1)
         # What the fresh tokens cost beyond a plain pass is spent either way; were it counted, the
         # end of a long prompt would make any draft look cheap.
-        spent = curve.cost(num_fresh) - curve.cost(1)
-        plain_rate = 1 / curve.cost(1)
-        best_depth, best_rate = 0, _MARGIN * plain_rate
-        expected = reached = 1.0
-        for depth, (chance, width) in enumerate(zip(chances, widths, strict=True), start=1):
-            reached *= chance
-            expected += reached
-            rate = expected / (curve.cost(num_fresh + width) - spent + depth * step_ms)
-            if rate > best_rate:
-                best_depth, best_rate = depth, rate
-        return best_depth, best_rate if best_depth else plain_rate
+        spent = curve.cost(num_fresh) - plain
+        best_depth, best_speedup = 0, _MARGIN
+        for depth, width in enumerate(widths, start=1):
+            pass_cost = (curve.cost(num_fresh + width) - spent) / plain
+            gain = speedup(expected_tokens(chances[:depth]), pass_cost, depth * step_ms / plain)
+            if gain > best_speedup:
+                best_depth, best_speedup = depth, gain
+        return best_depth, (best_speedup if best_depth else 1.0) / plain
 
     def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
         """Compare a draft with what the target emitted, whether or not it was verified.

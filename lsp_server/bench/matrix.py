@@ -1,0 +1,240 @@
+"""`bench matrix`: every draft source on the same prompts of one model, in one run.
+
+Measured per method: acceptance by position with drafts of four; then, at the length for which these
+figures and the cost curve promise most (one at least), tokens a pass and the speed-up over plain
+decoding of width 1, default mode, medians of interleaved runs. Exactness: chains give the tokens of
+plain decoding in strict mode on the same prompts; of trees, tokens that differ in default mode are
+counted, and their law is enumerated by tests/lossless. Not measured: prefill, the protocol.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from dataclasses import dataclass, field
+from typing import Any
+
+from tqdm import tqdm
+
+from lsp_server.bench.cases import load_held_cases
+from lsp_server.bench.engine import Bench, Prompt, Run
+from lsp_server.bench.methods import Method, load_methods
+from lsp_server.bench.report import geometric_mean, machine, publish, table
+from lsp_server.engine.controller import CostCurve
+from lsp_server.engine.speedup import expected_tokens, speedup
+from lsp_server.engine.types import DecodeParams, Draft
+from lsp_server.settings import Settings
+
+_CASES, _FULL = 12, 60
+_MAX_PROMPT = 512
+_NEW_TOKENS = 24
+_DRAFT_LENGTH = 4
+_ROUNDS = 3
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen of one method over all prompts."""
+
+    accepted: list[int] = field(default_factory=lambda: [0] * _DRAFT_LENGTH)
+    reached: list[int] = field(default_factory=lambda: [0] * _DRAFT_LENGTH)
+    speedups: list[float] = field(default_factory=list)
+    tokens_per_pass: list[float] = field(default_factory=list)
+    num_different: int = 0
+
+    @property
+    def acceptance(self) -> list[float]:
+        """P(accepted at this position | reached), by position."""
+        pairs = zip(self.accepted, self.reached, strict=True)
+        return [accepted / reached if reached else 0.0 for accepted, reached in pairs]
+
+
+class FixedLength:
+    """Controller protocol of the decoding loop: drafts of one length, and a record of them."""
+
+    def __init__(self, length: int, tally: Tally | None = None) -> None:
+        self._length = length
+        self._tally = tally
+
+    def cut(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> Draft:
+        depths = draft.depths
+        return draft.select([node for node, depth in enumerate(depths) if depth <= self._length])
+
+    def observe(self, draft: Draft, emitted: Any) -> None:
+        if self._tally is None:
+            return
+        node = -1
+        for position, token in enumerate(emitted[:_DRAFT_LENGTH]):
+            children = draft.children(node)
+            if not children:
+                return
+            self._tally.reached[position] += 1
+            hit = next((child for child in children if draft.token_ids[child] == token), None)
+            if hit is None:
+                return
+            self._tally.accepted[position] += 1
+            node = hit
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    cases, origin = load_held_cases(args.cases or (_FULL if args.full else _CASES), args.data)
+    methods, bench = load_methods(settings, args.drafters, cases, _MAX_PROMPT)
+    tallies = {method.label: Tally() for method in methods}
+    progress = tqdm(total=3 * len(bench.prompts), unit="prompt")
+    for prompt in bench.prompts:
+        for method in methods:
+            _accept(bench, method, prompt, tallies[method.label])
+        progress.update()
+    lengths = {m.label: _best_length(m, tallies[m.label], bench.controller.curve) for m in methods}
+    for prompt in bench.prompts:
+        _time(bench, methods, prompt, lengths, tallies)
+        progress.update()
+    for prompt in bench.prompts:
+        _compare(bench, methods, prompt, tallies)
+        progress.update()
+    progress.close()
+    rows = [_row(m, tallies[m.label], lengths[m.label], bench.controller.curve) for m in methods]
+    result: dict[str, Any] = {
+        "suite": "matrix",
+        "machine": machine(bench.backend.model.threads),
+        "model": bench.describe()["model"],
+        "data": origin,
+        "cases": len(bench.prompts),
+        "cost_ms": dict(zip(bench.controller.curve.widths, bench.controller.curve.ms, strict=True)),
+        "rows": [_plain_row(), *rows],
+    }
+    publish(result, _page(result), json_only=args.json)
+    if args.plot is not None:
+        from lsp_server.bench.plot import plot_matrix
+
+        plot_matrix(result, args.plot)
+    return 0 if all(row["exact"] for row in rows) else 1
+
+
+def _run(
+    bench: Bench, method: Method, prompt: Prompt, params: DecodeParams, controller: Any
+) -> Run:
+    return bench.run(
+        prompt.token_ids, params, drafter=method.drafter(prompt), controller=controller
+    )
+
+
+def _accept(bench: Bench, method: Method, prompt: Prompt, tally: Tally) -> None:
+    if not method.controlled:
+        params = DecodeParams(max_new_tokens=_NEW_TOKENS)
+        _run(bench, method, prompt, params, FixedLength(_DRAFT_LENGTH, tally))
+
+
+def _best_length(method: Method, tally: Tally, curve: CostCurve) -> int:
+    """The draft length with the best predicted speed-up; one at least, so that there is a row."""
+    lengths = range(1, _DRAFT_LENGTH + 1)
+    return max(lengths, key=lambda length: _predicted(method, tally, length, curve))
+
+
+def _predicted(method: Method, tally: Tally, length: int, curve: CostCurve) -> float:
+    plain = curve.cost(1)
+    width = 1 + method.num_tokens(length)
+    expected = expected_tokens(tally.acceptance[:length])
+    return speedup(expected, curve.cost(width) / plain, length * method.step_ms / plain)
+
+
+def _time(
+    bench: Bench,
+    methods: list[Method],
+    prompt: Prompt,
+    lengths: dict[str, int],
+    tallies: dict[str, Tally],
+) -> None:
+    """Medians over rounds in which plain decoding and every method take turns."""
+    params = DecodeParams(max_new_tokens=_NEW_TOKENS)
+    plain: list[float] = []
+    runs: dict[str, list[Run]] = {method.label: [] for method in methods}
+    for _ in range(_ROUNDS):
+        plain.append(bench.run(prompt.token_ids, params).ms_per_token)
+        for method in methods:
+            fixed = FixedLength(lengths[method.label])
+            controller = bench.controller if method.controlled else fixed
+            runs[method.label].append(_run(bench, method, prompt, params, controller))
+    for label, done in runs.items():
+        ms = statistics.median(run.ms_per_token for run in done)
+        tallies[label].speedups.append(statistics.median(plain) / ms)
+        tallies[label].tokens_per_pass.append(
+            statistics.fmean(run.stats.num_tokens / run.stats.num_passes for run in done)
+        )
+
+
+def _compare(
+    bench: Bench, methods: list[Method], prompt: Prompt, tallies: dict[str, Tally]
+) -> None:
+    """Chains in strict mode, trees in default mode, against plain decoding of the same mode."""
+    for strict in (True, False):
+        params = DecodeParams(max_new_tokens=_NEW_TOKENS, strict=strict)
+        plain = bench.run(prompt.token_ids, params).token_ids
+        for method in methods:
+            if (method.form == "chain") is strict:
+                found = _run(bench, method, prompt, params, FixedLength(_DRAFT_LENGTH)).token_ids
+                tallies[method.label].num_different += found != plain
+
+
+def _plain_row() -> dict[str, Any]:
+    return {
+        "method": "plain",
+        "form": "chain",
+        "trained": True,
+        "extra_parameters": 0,
+        "extra_mb": 0.0,
+        "acceptance": [],
+        "tokens_per_pass": 1.0,
+        "predicted_speedup": 1.0,
+        "speedup": 1.0,
+        "exact": True,
+        "verified_by": "the definition",
+    }
+
+
+def _row(method: Method, tally: Tally, length: int, curve: CostCurve) -> dict[str, Any]:
+    chain = method.form == "chain"
+    verified = (
+        f"strict tokens equal on {len(tally.speedups)} prompts"
+        if chain
+        else f"law enumerated in tests/lossless; {tally.num_different} of {len(tally.speedups)}"
+        " prompts differ in default mode"
+    )
+    predicted = None if method.controlled else round(_predicted(method, tally, length, curve), 3)
+    return {
+        "method": method.name,
+        "form": method.form,
+        "trained": method.trained,
+        "extra_parameters": method.extra_parameters,
+        "extra_mb": round(method.extra_mb, 1),
+        "draft_length": None if method.controlled else length,
+        "step_ms": round(method.step_ms, 3),
+        "acceptance": [round(chance, 3) for chance in tally.acceptance],
+        "tokens_per_pass": round(statistics.fmean(tally.tokens_per_pass), 3),
+        "predicted_speedup": predicted,
+        "speedup": round(geometric_mean(tally.speedups), 3),
+        "exact": tally.num_different == 0 if chain else True,
+        "verified_by": verified,
+    }
+
+
+def _page(result: dict[str, Any]) -> str:
+    head = ("method", "form", "trained", "MB", "ms a step", "acceptance by position")
+    rows = [(*head, "tokens a pass", "predicted", "speed-up", "exact")]
+    for row in result["rows"]:
+        predicted = row["predicted_speedup"]
+        rows.append(
+            (
+                row["method"],
+                row["form"],
+                "yes" if row["trained"] else "no",
+                f"{row['extra_mb']:.1f}",
+                f"{row.get('step_ms', 0.0):.2f}",
+                " ".join(f"{chance:.2f}" for chance in row["acceptance"]),
+                f"{row['tokens_per_pass']:.2f}",
+                "" if predicted is None else f"{predicted:.2f}",
+                f"{row['speedup']:.2f}",
+                f"{'yes' if row['exact'] else 'NO'}: {row['verified_by']}",
+            )
+        )
+    return table(rows)

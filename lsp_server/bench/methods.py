@@ -1,0 +1,165 @@
+"""The methods that `bench matrix` compares, each over the same loaded model and slot.
+
+Drafters that nobody has trained are made where they are missing: a pruned copy of the model, and
+heads of seeded random weights. They run as trained ones do, and draft little of use.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lsp_server.bench.cases import Case
+from lsp_server.bench.engine import Bench, Prompt
+from lsp_server.drafting import DraftSources
+from lsp_server.engine.drafters.combined import Combined
+from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
+from lsp_server.engine.onnx_slot import OnnxSlot
+from lsp_server.engine.types import Drafter
+from lsp_server.errors import ModelFilesError, ModelMissingError
+from lsp_server.paths import paths
+from lsp_server.settings import Settings
+from models import catalogue
+
+_TREE_TOKENS = {"medusa": (3, 6, 7, 7), "eagle": (4, 8, 12, 15)}
+"""Tokens to verify at each depth of the product's trees, about."""
+_WIDTH_TOKENS = (3, 5, 6, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    name: str
+    form: str
+    drafter: Callable[[Prompt], Drafter]
+    trained: bool = True
+    extra_parameters: int = 0
+    extra_mb: float = 0.0
+    step_ms: float = 0.0
+    """To draft one token; of a tree, one depth."""
+    tree_tokens: tuple[int, ...] = ()
+    controlled: bool = False
+    """Runs under the controller, not with drafts of one length."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.form}"
+
+    def num_tokens(self, depth: int) -> int:
+        """Tokens to verify of a draft so deep."""
+        return self.tree_tokens[depth - 1] if self.tree_tokens else depth
+
+
+def load_methods(
+    settings: Settings, drafters: Path | None, cases: Sequence[Case], max_prompt: int
+) -> tuple[list[Method], Bench]:
+    """All methods, and the model that they draft for.
+
+    `drafters` holds the folders `draft`, `medusa` and `eagle`; None: below the cache, made there if
+    they are missing.
+    """
+    folder = drafters or make_drafters(settings)
+    named = replace(
+        settings,
+        sources=("lookup", "corpus", "draft", "heads", "early_exit"),
+        draft_model=str(folder / "draft"),
+        heads=str(folder / "eagle"),
+    )
+    bench = Bench(named, cases, max_prompt)
+    sources = bench.backend.sources
+    sources.open_heads(folder / "medusa")
+    slot = bench.backend.model.slot("bench")
+    corpus = _corpus(bench)
+    methods = [
+        Method("lookup", "chain", bench.lookup),
+        Method("session corpus", "chain", lambda prompt: CorpusDrafter(corpus, prompt.name)),
+    ]
+    for name, title in (
+        ("draft", "draft model"),
+        ("early_exit", "early exit"),
+        ("medusa", "medusa"),
+        ("eagle", "eagle"),
+    ):
+        methods += [_priced(sources, slot, folder, name, title, trees) for trees in (False, True)]
+    methods.append(_combined(bench, sources, slot, corpus))
+    return methods, bench
+
+
+def _corpus(bench: Bench) -> SessionCorpus:
+    """Every prompt of the suite, as the open files of one session."""
+    corpus = SessionCorpus()
+    for prompt in bench.prompts:
+        corpus.put(prompt.name, [*prompt.token_ids, *prompt.suffix_ids])
+    return corpus
+
+
+def _priced(
+    sources: DraftSources, slot: OnnxSlot, folder: Path, name: str, title: str, trees: bool
+) -> Method:
+    opened = sources.opened[name]
+    drafter = opened.make("bench", slot, trees)
+    own = None if name == "early_exit" else folder / name
+    return Method(
+        name=title,
+        form="tree" if trees else "chain",
+        drafter=lambda prompt: drafter,
+        trained=opened.manifest.trained,
+        extra_parameters=getattr(opened.manifest, "num_parameters", 0),
+        extra_mb=0.0 if own is None else _megabytes(own),
+        step_ms=opened.step_cost_ms,
+        tree_tokens=_TREE_TOKENS.get(name, _WIDTH_TOKENS) if trees else (),
+    )
+
+
+def _combined(bench: Bench, sources: DraftSources, slot: OnnxSlot, corpus: SessionCorpus) -> Method:
+    priced = [opened.make("bench", slot, False) for opened in sources.opened.values()]
+
+    def drafter(prompt: Prompt) -> Combined:
+        free: list[Drafter] = [bench.lookup(prompt), CorpusDrafter(corpus, prompt.name)]
+        return Combined(free, priced, bench.controller, slot)
+
+    return Method("combined", "chain", drafter, controlled=True)
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.glob("*.data")) / 2**20
+
+
+def make_drafters(settings: Settings) -> Path:
+    """The folder of this model's untrained drafters, each made by `tabahead export` if missing."""
+    target = catalogue.resolve(settings.model)
+    if settings.model not in catalogue.entries():
+        raise ModelMissingError(
+            f"No drafters are known for {target}; make them with `tabahead export` and name their"
+            " folder with --drafters."
+        )
+    checkpoint = next(iter(sorted((paths().downloads / settings.model).glob("*.gguf"))), None)
+    if checkpoint is None:
+        raise ModelMissingError(
+            f"The checkpoint of {settings.model} is not kept; run `tabahead models remove"
+            f" {settings.model}` and fetch it again."
+        )
+    folder = paths().cache / "drafters" / settings.model / target.name
+    if not (folder / "draft").is_dir():
+        _export("draft", str(checkpoint), "--out", str(folder / "draft"))
+    for kind in ("medusa", "eagle"):
+        random = folder / f"random-{kind}"
+        if not (folder / kind).is_dir():
+            if not random.is_dir():
+                _export("random-heads", kind, "--target", str(target), "--out", str(random))
+            heads = (str(random), "--target", str(target), "--out", str(folder / kind))
+            _export("heads", kind, *heads)
+    return folder
+
+
+def _export(*arguments: str) -> None:
+    """In a process of its own, as a user would: the builder's libraries stay out of this one."""
+    command = [sys.executable, "-P", "-m", "export", *arguments]
+    try:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ModelFilesError(
+            f"`tabahead export {' '.join(arguments)}` failed; see its message above."
+        ) from error

@@ -1,0 +1,192 @@
+"""What may draft for the loaded model: opened once, and made into one drafter for each document.
+
+Runs on the inference thread.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsp_server.engine.controller import Controller
+from lsp_server.engine.drafter_manifest import DrafterManifest
+from lsp_server.engine.drafters.combined import Combined, PricedDrafter
+from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
+from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_step
+from lsp_server.engine.drafters.eagle import Eagle
+from lsp_server.engine.drafters.early_exit import EarlyExit, measure_exit_step
+from lsp_server.engine.drafters.growth import Growth
+from lsp_server.engine.drafters.medusa import Medusa
+from lsp_server.engine.drafters.prompt_lookup import PromptLookup
+from lsp_server.engine.drafters.trees import DynamicTree, StaticTree, static_paths
+from lsp_server.engine.drafters.vocabulary import DraftVocabulary, check_draft_model, read_draft_ids
+from lsp_server.engine.manifest import Manifest
+from lsp_server.engine.onnx_heads import STATE_OF_KIND, EagleHead, MedusaHead
+from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.onnx_slot import OnnxSlot
+from lsp_server.engine.tokenizer import Tokenizer
+from lsp_server.engine.types import DecodeParams, Drafter
+from lsp_server.errors import SettingsError
+
+_MAX_DOCUMENTS = 8
+"""Documents whose drafters are kept; a lookup index is rebuilt in milliseconds."""
+_TREE_WIDTH = 3
+"""Tokens that a draft model's tree offers first; fewer at each position that follows."""
+_STATIC_BUDGET = 3
+"""Of Medusa's tree: seven nodes."""
+
+
+def states_for(heads: Path | None) -> tuple[str, ...]:
+    """What the target's slots must keep for the heads in this folder."""
+    return () if heads is None else (STATE_OF_KIND[DrafterManifest.load(heads).kind],)
+
+
+Make = Callable[[str, OnnxSlot, bool], PricedDrafter]
+"""(document, its slot, trees or chains) -> the drafter of that document."""
+
+HEADS = ("medusa", "eagle")
+"""The sources that the setting calls `heads`."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A source that takes time, as it was opened for the model."""
+
+    make: Make
+    step_cost_ms: float
+    manifest: Manifest | DrafterManifest
+
+
+@dataclass(slots=True)
+class _Document:
+    """What is kept of one document between requests."""
+
+    slot: OnnxSlot
+    lookup: PromptLookup
+    drafter: Combined
+    priced: Sequence[PricedDrafter]
+    sources: tuple[str, ...]
+
+
+class DraftSources:
+    """The sources that the settings name, over one target."""
+
+    def __init__(
+        self, target: OnnxModel, tokenizer: Tokenizer, controller: Controller, *, trees: bool
+    ) -> None:
+        """`trees`: priced sources draft trees, not chains."""
+        self.corpus = SessionCorpus()
+        self._target = target
+        self._tokenizer = tokenizer
+        self._controller = controller
+        self._trees = trees
+        self.opened: dict[str, Opened] = {}
+        self._documents: OrderedDict[str, _Document] = OrderedDict()
+
+    def open_draft_model(self, model: OnnxModel, tokenizer: Tokenizer) -> None:
+        """Draft with another model. Raises TokenizerMismatchError, ModelFilesError."""
+        own, target = model.manifest, self._target.manifest
+        num_tokens = check_draft_model(own, tokenizer, target, self._tokenizer)
+        vocabulary = self._vocabulary(model, "chain", num_tokens)
+        cost = measure_draft_step(model.slot("measure"), vocabulary)
+        model.release("measure")
+
+        def make(uri: str, slot: OnnxSlot, trees: bool) -> DraftModel:
+            growth = Growth(width=_TREE_WIDTH if trees else 1)
+            return DraftModel(model, uri, vocabulary, step_cost_ms=cost, growth=growth)
+
+        self.opened["draft"] = Opened(make, cost, own)
+
+    def open_heads(self, folder: Path) -> None:
+        """Draft with trained heads. Raises ModelFilesError, TokenizerMismatchError."""
+        if DrafterManifest.load(folder).kind == "medusa":
+            medusa = MedusaHead(folder, self._target)
+            static = StaticTree(static_paths(_STATIC_BUDGET))
+            self.opened["medusa"] = Opened(
+                lambda uri, slot, trees: Medusa(medusa, slot, static if trees else None),
+                medusa.step_cost_ms,
+                medusa.manifest,
+            )
+        else:
+            eagle = EagleHead(folder, self._target)
+            self.opened["eagle"] = Opened(
+                lambda uri, slot, trees: Eagle(eagle, slot, DynamicTree() if trees else None),
+                eagle.step_cost_ms,
+                eagle.manifest,
+            )
+
+    def open_early_exit(self) -> None:
+        """Draft with the target's own first layers. Raises ModelFilesError if it has no exit."""
+        vocabulary = self._vocabulary(self._target, "exit", self._tokenizer.vocab_size)
+        cost = measure_exit_step(self._target.slot("measure"), vocabulary)
+        self._target.release("measure")
+
+        def make(uri: str, slot: OnnxSlot, trees: bool) -> EarlyExit:
+            growth = Growth(width=_TREE_WIDTH if trees else 1)
+            return EarlyExit(slot, vocabulary, step_cost_ms=cost, growth=growth)
+
+        self.opened["early_exit"] = Opened(make, cost, self._target.manifest)
+
+    def drafter(
+        self,
+        uri: str,
+        slot: OnnxSlot,
+        sources: tuple[str, ...],
+        suffix_ids: Sequence[int],
+        params: DecodeParams,
+    ) -> Drafter | None:
+        """The drafter of one document for the request that comes; None where nothing may draft."""
+        if not sources:
+            return None
+        found = self._documents.pop(uri, None)
+        if found is None or found.slot is not slot or found.sources != sources:
+            found = self._document(uri, slot, sources)
+        self._documents[uri] = found
+        if len(self._documents) > _MAX_DOCUMENTS:
+            self._documents.popitem(last=False)
+        found.lookup.set_suffix(suffix_ids)
+        for source in found.priced:
+            if isinstance(source, DraftModel | EarlyExit):
+                source.set_params(params)
+        return found.drafter
+
+    def describe(self) -> dict[str, float]:
+        """Source -> milliseconds of one drafted token, of those that take time."""
+        return {name: round(source.step_cost_ms, 3) for name, source in self.opened.items()}
+
+    def _document(self, uri: str, slot: OnnxSlot, sources: tuple[str, ...]) -> _Document:
+        lookup = PromptLookup()
+        free: list[Drafter] = [lookup] if "lookup" in sources else []
+        if "corpus" in sources:
+            free.append(CorpusDrafter(self.corpus, uri))
+        names = [name for name in self.opened if _is_named(name, sources)]
+        priced = [self.opened[name].make(uri, slot, self._trees) for name in names]
+        drafter = Combined(free, priced, self._controller, slot)
+        return _Document(slot, lookup, drafter, priced, sources)
+
+    def _vocabulary(self, model: OnnxModel, form: str, num_tokens: int) -> DraftVocabulary:
+        manifest, target_size = model.manifest, self._target.spec.vocab_size
+        if form not in manifest.reduced_forms:
+            return DraftVocabulary(manifest.vocab_size, target_size, num_tokens=num_tokens)
+        num_ids = manifest.draft_vocab_size
+        ids = read_draft_ids(model.folder, num_ids, manifest.vocab_size)
+        return DraftVocabulary(num_ids, target_size, num_tokens=num_tokens, ids=ids)
+
+
+def _is_named(name: str, sources: Sequence[str]) -> bool:
+    return ("heads" if name in HEADS else name) in sources
+
+
+def check_named(sources: Sequence[str], draft_model: str, heads: str) -> None:
+    """A source that is named must be there to be opened. Raises SettingsError."""
+    for source, setting, value in (
+        ("draft", "draft_model", draft_model),
+        ("heads", "heads", heads),
+    ):
+        if source in sources and not value:
+            raise SettingsError(
+                f"`sources` names `{source}`, but `{setting}` is not set; set it to a folder made"
+                f" with `tabahead export`, or take `{source}` out of `sources`."
+            )
