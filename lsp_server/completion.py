@@ -143,6 +143,14 @@ class Backend(Protocol):
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> Generation: ...
 
+    def learn(self, snapshot: Snapshot) -> None:
+        """An open document that drafts may copy from. On the inference thread."""
+        ...
+
+    def accepted(self, text: str) -> None:
+        """Completed text that the user has taken. From any thread, and at once."""
+        ...
+
     def describe(self) -> Mapping[str, Any]:
         """Model, provider, threads: for `doctor`, the status and the log."""
         ...

@@ -235,6 +235,10 @@ class DocumentStore:
     def __contains__(self, uri: str) -> bool:
         return uri in self._entries
 
+    def uris(self) -> list[str]:
+        """Of all open documents."""
+        return list(self._entries)
+
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         document = None
         if self._may_hold(len(text)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.completion import CompletionRequest, CompletionStats, Piece
+from lsp_server.completion import CompletionRequest, CompletionStats, Piece, Snapshot
 from lsp_server.errors import SettingsError
 
 PIECE_CHARACTERS = 4
@@ -66,6 +66,12 @@ class ScriptedBackend:
         matching = (entry for entry in self._entries if text.endswith(entry.after, 0, offset))
         deadline_ms = request.deadline_ms
         return ScriptedGeneration(next(matching, Entry("", "")), cancel, deadline_ms)
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """A script drafts nothing."""
+
+    def accepted(self, text: str) -> None:
+        """A script drafts nothing."""
 
     def describe(self) -> Mapping[str, Any]:
         return {"model": self._name, "entries": len(self._entries), "provider": None, "threads": 0}

@@ -226,6 +226,7 @@ class Server:
 
     def _did_open(self, params: OpenParams) -> None:
         self.session.documents.open(params.uri, params.language_id, params.version, params.text)
+        self.session.opened(params.uri)
 
     def _did_change(self, params: ChangeParams) -> None:
         if not self.session.documents.change(params.uri, params.version, params.changes):

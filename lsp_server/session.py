@@ -5,6 +5,7 @@ Runs on the event loop and hands the work to the scheduler. Free of protocol lib
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
@@ -33,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 OVERTIME = 30.0
 """Seconds past its deadline after which a request is answered whatever the engine does."""
+
+LEARN = "learn"
+"""Begins the scheduler's keys for taking note of documents; no document's URI has a blank."""
 
 MAX_SHOWN = 256
 """Items remembered until they are accepted."""
@@ -70,10 +74,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears of answers and of what became of them: the statistics."""
+    """Who hears of answers and of what became of them: statistics, and what drafts are made of."""
 
     answered: Callable[[Answer, float], None] = lambda answer, ms: None
     accepted: Callable[[Shown], None] = lambda shown: None
+    learn: Callable[[Snapshot], None] | None = None
+    """Takes note of an open document; runs on the inference thread, in between requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,13 @@ class Session:
     def use(self, complete: Complete) -> None:
         """From now on there is a model."""
         self._complete = complete
+        for uri in self.documents.uris():
+            self._learn(uri)
+
+    def opened(self, uri: str) -> None:
+        """A document is open now."""
+        if self.has_model:
+            self._learn(uri)
 
     @property
     def has_model(self) -> bool:
@@ -250,9 +263,23 @@ class Session:
             self._shown.popitem(last=False)
         return Answer(None, item=item, stats=result.stats)
 
+    def _learn(self, uri: str) -> None:
+        learn, snapshot = self._listener.learn, self.documents.snapshot(uri)
+        if learn is None or isinstance(snapshot, Reason) or self.options.refuse(snapshot):
+            return
+        done = self.scheduler.submit(f"{LEARN} {uri}", lambda cancel: learn(snapshot))
+        done.add_done_callback(_report)
+
     def _record(self, uri: str, answer: Answer) -> None:
         if uri in self.documents:
             self._answers[uri] = answer
+
+
+def _report(done: asyncio.Future[None]) -> None:
+    """What goes wrong here costs drafts, no completion."""
+    error = None if done.cancelled() else done.exception()
+    if error is not None and not isinstance(error, Cancelled):
+        logger.error("learning a document failed: %s", type(error).__name__)
 
 
 def _reason_of(cancelled: Cancelled) -> Reason:

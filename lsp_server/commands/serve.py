@@ -21,7 +21,7 @@ from lsp_server.errors import SettingsError
 
 if TYPE_CHECKING:
     from lsp_server.cancellation import CancelToken
-    from lsp_server.completion import Backend
+    from lsp_server.completion import Backend, Snapshot
     from lsp_server.loading import Fetch, Progress
     from lsp_server.server import Configuration, Hooks
     from lsp_server.session import Answer, Complete, Shown
@@ -113,7 +113,7 @@ class Wiring:
 
             settings = self.configure({}, {}, None).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
-        listener = Listener(self._answered, self._accepted)
+        listener = Listener(self._answered, self._accepted, self._learn)
         return Hooks(self.configure, self.load, self.fetch, listener, ready)
 
     def _answered(self, answer: Answer, ms: float) -> None:
@@ -123,6 +123,12 @@ class Wiring:
 
     def _accepted(self, shown: Shown) -> None:
         self.statistics.accepted(len(shown.text))
+        if self._backend is not None:
+            self._backend.accepted(shown.text)
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        if self._backend is not None:
+            self._backend.learn(snapshot)
 
     def configure(
         self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None

@@ -15,6 +15,7 @@ from lsp_server.completion import (
     CompletionStats,
     Mode,
     Reason,
+    Snapshot,
 )
 from lsp_server.documents import DocumentStore, Position, Range
 from lsp_server.params import InlineCompletionParams, SelectedItem
@@ -153,3 +154,43 @@ def test_items_are_remembered_for_acceptance_but_not_for_ever() -> None:
     assert accepted == []
     session.accept(names[-1])
     assert [shown.item_id for shown in accepted] == [names[-1]]
+
+
+def test_open_documents_are_learned_once_there_is_a_model_but_for_refused_ones() -> None:
+    learned: list[str] = []
+    done = threading.Event()
+
+    def learn(snapshot: Snapshot) -> None:
+        learned.append(snapshot.uri)
+        if len(learned) == 2:
+            done.set()
+
+    async def main() -> None:
+        session = Session(Scheduler(), DocumentStore(), Listener(learn=learn))
+        session.options = RequestOptions(
+            refuse=lambda snapshot: Reason.SECRET if "env" in snapshot.uri else None
+        )
+        session.documents.open("file:///before.py", "python", 1, "a")
+        session.opened("file:///before.py")
+        session.use(Engine())
+        for uri in ("file:///.env", "file:///after.py"):
+            session.documents.open(uri, "python", 1, "b")
+            session.opened(uri)
+        assert await asyncio.to_thread(done.wait, PATIENCE)
+
+    asyncio.run(main())
+    assert learned == ["file:///before.py", "file:///after.py"]
+
+
+def test_a_document_that_cannot_be_learned_costs_no_completion(caplog) -> None:
+    def learn(snapshot: Snapshot) -> None:
+        raise RuntimeError("a defect")
+
+    async def main() -> Answer:
+        session = Session(Scheduler(), DocumentStore(), Listener(learn=learn))
+        session.documents.open(URI, "python", 1, "x = ")
+        session.use(Engine())
+        return await asyncio.wait_for(session.complete(params()), PATIENCE)
+
+    assert asyncio.run(main()).item is not None
+    assert "RuntimeError" in caplog.text
