@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,21 +23,25 @@ class ExactChoices(Choices):
         super().__init__(grid=1)
 
     def random(self) -> Uniform:  # type: ignore[override]
-        return Uniform(self, [Fraction(0), Fraction(1)], Fraction(1))
+        return Uniform(self, [Fraction(0), Fraction(1)])
 
 
+@dataclass(slots=True, eq=False)
 class Uniform:
-    """`factor` times a number in [low, high); what a comparison decides stays decided."""
+    """`factor * u + shift` for a u in [low, high); what a comparison decides stays decided."""
 
-    __array_priority__ = 1000  # numpy scalars leave `scalar * uniform` to us
-
-    def __init__(self, choices: ExactChoices, bounds: list[Fraction], factor: Fraction) -> None:
-        self._choices, self._bounds, self._factor = choices, bounds, factor
+    _choices: ExactChoices
+    _bounds: list[Fraction]
+    _factor: Fraction = Fraction(1)
+    _shift: Fraction = Fraction(0)
 
     def __mul__(self, other: float) -> Uniform:
-        return Uniform(self._choices, self._bounds, self._factor * exact(float(other)))
+        by = exact(float(other))
+        return Uniform(self._choices, self._bounds, self._factor * by, self._shift * by)
 
-    __rmul__ = __mul__
+    def __sub__(self, other: float) -> Uniform:
+        shift = self._shift - exact(float(other))
+        return Uniform(self._choices, self._bounds, self._factor, shift)
 
     def __lt__(self, other: float | Uniform) -> bool:
         if isinstance(other, Uniform):  # a search compares what it looks for with itself
@@ -52,8 +57,8 @@ class Uniform:
 
     def _below(self, value: Fraction) -> bool:
         if self._factor == 0:
-            return value > 0
-        limit = value / self._factor
+            return value > self._shift
+        limit = (value - self._shift) / self._factor
         low, high = self._bounds
         if limit <= low:
             return False

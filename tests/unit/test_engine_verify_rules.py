@@ -38,10 +38,12 @@ def test_a_sibling_outside_the_vocabulary_is_rejected_and_the_others_are_judged_
     name, token
 ):
     q = np.array([[0.2, 0.5, 0.3]] * 2)
-    draft = Draft((token, 0), "t", q, parents=star(2))
-    uniforms = Uniforms(0.0, 0.0)
-    rule = SIBLING_RULES[name](draft, lambda row: np.array([1.0, 0.0, 0.0]), lambda _: uniforms)
-    assert rule(0, 0, (0, 1)) == (1, 0)
+    for right in range(3):  # -1 would be the last one as an index
+        draft = Draft((token, right), "t", q, parents=star(2))
+        rule = SIBLING_RULES[name](
+            draft, lambda row, r=right: np.eye(3)[r], lambda _: Uniforms(0.0, 0.0)
+        )
+        assert rule(0, 0, (0, 1)) == (1, right)
 
 
 @pytest.mark.parametrize("name", SIBLING_RULES)
