@@ -161,7 +161,9 @@ def _parents(draft: Draft, num_fresh: int) -> list[int] | None:
 
 
 def _verify(logits: Logits, history: Sequence[int], draft: Draft, params: DecodeParams) -> Verdict:
-    def before(row: int) -> list[int]:
+    def before(row: int) -> Sequence[int]:
+        if not params.penalised:
+            return ()  # a copy of the history for each row would be for nothing
         return [*history, *(draft.token_ids[node] for node in draft.path(row - 1))]
 
     def probs(row: int) -> Probs:

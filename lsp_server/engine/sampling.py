@@ -6,6 +6,7 @@ top-p; min-p; normalised after each truncation. Ties go to the lowest id.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,13 +16,18 @@ import numpy as np
 from lsp_server.errors import InferenceError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lsp_server.engine.types import DecodeParams, Logits, Probs
+
+_BLOCK = 256
+_CANDIDATES = 256
 
 
 def greedy_token(logits: Logits, params: DecodeParams, history: Sequence[int]) -> int:
     """Arg max of the processed row (float32 [vocab]); lowest id on ties. NaN: InferenceError."""
     row = _adjusted(logits, params, history)
-    token = int(np.argmax(row))  # NaN counts as the maximum, so one look finds any
+    token = int(row.argmax())  # NaN counts as the maximum, so one look finds any
     _check(row[token])
     return token
 
@@ -44,29 +50,47 @@ def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Pro
         one_hot = np.zeros(len(logits), np.float64)
         one_hot[greedy_token(logits, params, history)] = 1.0
         return one_hot
-    row = _adjusted(logits, params, history).astype(np.float64) / params.temperature
+    row = _adjusted(logits, params, history)
     top = row.max()
     _check(top)
-    probs: Probs = np.exp(row - top)
-    probs /= probs.sum()
-    if params.top_k > 0:
-        probs = _keep(probs, _ranked(probs)[: params.top_k])
+    ids: NDArray[np.intp] | None = None
+    if 0 < params.top_k < len(row):
+        ids = _largest(row, params.top_k)
+        row = row[ids]
+    weights = _weights(row, top, params.temperature)
     if params.top_p < 1.0:
-        order = _ranked(probs)
-        before = np.cumsum(probs[order]) - probs[order]
-        probs = _keep(probs, order[: max(1, np.count_nonzero(before < params.top_p))])
+        kept = _nucleus(weights, params.top_p)
+        ids, weights = kept if ids is None else ids[kept], weights[kept]
     if params.min_p > 0.0:
-        probs = _keep(probs, np.flatnonzero(probs >= min(params.min_p, 1.0) * probs.max()))
-    return probs
+        kept = np.flatnonzero(weights >= min(params.min_p, 1.0) * weights.max())
+        ids, weights = kept if ids is None else ids[kept], weights[kept]
+    probs: Probs = weights.astype(np.float64)
+    probs /= probs.sum()
+    if ids is None:
+        return probs
+    spread = np.zeros(len(logits), np.float64)
+    spread[ids] = probs
+    return spread
 
 
 def draw(probs: Probs, uniform: float) -> int:
-    """Inverse-CDF draw with `uniform` in [0, 1); never a token of probability 0."""
-    cumulative = np.cumsum(probs)
-    token = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
-    if token >= len(probs) or probs[token] == 0.0:  # rounding at the upper end
-        token = int(np.flatnonzero(probs)[-1])
-    return token
+    """Inverse-CDF draw with `uniform` in [0, 1); never a token of probability 0.
+
+    In two steps, the block and the token in it: running sums are slow, sums of blocks are not.
+    """
+    sums = np.add.reduceat(probs, np.arange(0, len(probs), _BLOCK))
+    ends = np.cumsum(sums)
+    wanted = uniform * ends[-1]
+    block = int(ends.searchsorted(wanted, side="right"))
+    if block < len(ends):
+        start = block * _BLOCK
+        cumulative = np.cumsum(probs[start : start + _BLOCK])
+        before = ends[block - 1] if block > 0 else 0.0
+        token = start + int(cumulative.searchsorted(wanted - before, side="right"))
+        if token < start + len(cumulative):
+            return token
+        probs = probs[: start + len(cumulative)]
+    return int(np.flatnonzero(probs)[-1])  # rounding at the upper end
 
 
 def position_rng(seed: int, position: int) -> np.random.Generator:
@@ -81,15 +105,10 @@ def position_rng(seed: int, position: int) -> np.random.Generator:
 
 
 def _adjusted(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Logits:
-    penalised = (
-        params.repetition_penalty != 1.0
-        or params.presence_penalty != 0.0
-        or params.frequency_penalty != 0.0
-    )
-    if not penalised and not params.logit_bias:
+    if not params.penalised and not params.logit_bias:
         return logits
     row = logits.copy()
-    if penalised:
+    if params.penalised:
         counts = Counter(history)
         ids = np.fromiter(counts.keys(), np.int64, len(counts))
         times = np.fromiter(counts.values(), np.float32, len(counts))
@@ -102,20 +121,53 @@ def _adjusted(logits: Logits, params: DecodeParams, history: Sequence[int]) -> L
     return row
 
 
-def _ranked(probs: Probs) -> np.ndarray:
-    """Ids from most to least probable, lower id first among equals."""
-    return np.argsort(-probs, kind="stable")
+def _weights(row: Logits, top: float, temperature: float) -> NDArray[np.float32]:
+    """Probabilities up to a factor, 1 where the logit is `top`.
+
+    In the precision of the logits, whose own rounding is no smaller: float64 takes three times as
+    long. What would be less likely than 1e-45 becomes impossible.
+    """
+    with np.errstate(over="ignore"):  # logits so far apart that their difference is infinite
+        weights: NDArray[np.float32] = row - top
+        weights /= np.float32(temperature)
+    np.exp(weights, out=weights)
+    return weights
 
 
-def _keep(probs: Probs, ids: np.ndarray) -> Probs:
-    kept = np.zeros_like(probs)
-    kept[ids] = probs[ids]
-    kept /= kept.sum()
-    return kept
+def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+    """Ascending ids of the `count` largest values, lower id first among equals."""
+    place = len(values) - count
+    return _down_to(values, np.partition(values, place)[place], count)
+
+
+def _down_to(values: NDArray[np.float32], bound: np.float32, count: int) -> NDArray[np.intp]:
+    """Ascending ids of the `count` largest values, the smallest of which is `bound`."""
+    ids = np.flatnonzero(values >= bound)
+    surplus = len(ids) - count
+    if surplus > 0:
+        ids = np.delete(ids, np.flatnonzero(values[ids] == bound)[-surplus:])
+    return ids
+
+
+def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
+    """Ids of the fewest most probable tokens that reach `top_p`, at least one.
+
+    Only values are sorted, which is ten times as fast as ranking ids, and all of them only if the
+    most probable few hundred do not reach it.
+    """
+    enough = top_p * weights.sum(dtype=np.float64)
+    for count in (min(_CANDIDATES, len(weights)), len(weights)):
+        place = len(weights) - count
+        ranked = np.sort(np.partition(weights, place)[place:] if place else weights)[::-1]
+        before = np.cumsum(ranked, dtype=np.float64) - ranked
+        num_kept = max(1, int(np.count_nonzero(before < enough)))
+        if num_kept < count:
+            break
+    return _down_to(weights, ranked[num_kept - 1], num_kept)
 
 
 def _check(top: float) -> None:
-    if not np.isfinite(top):
+    if not math.isfinite(top):
         raise InferenceError(
             "The model gave logits that are not numbers; its files may be damaged:"
             " run `tabahead models verify`, or try engine.provider = cpu."

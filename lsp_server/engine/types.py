@@ -51,6 +51,16 @@ class DecodeParams:
     def greedy(self) -> bool:
         return self.temperature < 1e-5
 
+    @property
+    def penalised(self) -> bool:
+        """A row's distribution depends on the tokens before it beyond what the model makes of
+        them."""
+        return (
+            self.repetition_penalty != 1.0
+            or self.presence_penalty != 0.0
+            or self.frequency_penalty != 0.0
+        )
+
 
 ROOT = -1
 """The parent of a draft's first tokens: the last committed token."""

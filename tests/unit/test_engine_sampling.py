@@ -199,3 +199,56 @@ def test_uniforms_of_consecutive_positions_and_seeds_are_uncorrelated():
     for left, right in ((by_seed[:, 1:], by_seed[:, :-1]), (by_seed[1:], by_seed[:-1])):
         assert abs(np.corrcoef(left.ravel(), right.ravel())[0, 1]) < 0.07  # 4 sigma
     assert abs(by_seed.mean() - 0.5) < 0.02
+
+
+def plain_nucleus(logits, top_p: float) -> set[int]:
+    """By ranking every token."""
+    probs = probs_of(logits)
+    ranked = np.argsort(-probs, kind="stable")
+    before = np.cumsum(probs[ranked]) - probs[ranked]
+    return set(ranked[: max(1, np.count_nonzero(before < top_p))])
+
+
+@pytest.mark.parametrize("size", [3, 255, 256, 257, 3000])
+@pytest.mark.parametrize("spread", [0.1, 2.0, 8.0])
+@pytest.mark.parametrize("top_p", [0.1, 0.9, 0.999])
+def test_a_nucleus_of_any_size_is_that_of_a_full_ranking(size, spread, top_p):
+    rng = np.random.default_rng([size, int(spread * 10)])
+    logits = (rng.standard_normal(size) * spread).astype(np.float32)
+    assert set(np.flatnonzero(probs_of(logits, top_p=top_p))) == plain_nucleus(logits, top_p)
+
+
+@pytest.mark.parametrize("top_p", [0.25, 0.5, 0.9])
+def test_a_nucleus_of_equals_takes_the_lowest_ids(top_p):
+    kept = np.flatnonzero(probs_of(np.zeros(1024, np.float32), top_p=top_p))
+    assert list(kept) == list(range(int(np.ceil(top_p * 1024))))
+
+
+@pytest.mark.parametrize("top_k", [1, 5, 256, 700])
+def test_top_k_of_many_equals_takes_the_lowest_ids(top_k):
+    logits = (np.arange(1024) % 3).astype(np.float32)
+    ranked = sorted(range(1024), key=lambda i: (-logits[i], i))
+    assert list(np.flatnonzero(probs_of(logits, top_k=top_k))) == sorted(ranked[:top_k])
+
+
+@given(st.integers(1, 1200), st.integers(0, 2**32), st.floats(0, 1, exclude_max=True))
+def test_a_draw_is_the_inverse_of_the_running_sum(size, seed, uniform):
+    # Sixteenths, so that every sum is exact whatever the order of adding.
+    probs = np.random.default_rng(seed).integers(0, 4, size) / 16.0
+    probs[seed % size] += 1 / 16
+    running = np.cumsum(probs)
+    token = draw(probs, uniform)
+    assert probs[token] > 0
+    assert running[token] - probs[token] <= uniform * running[-1] < running[token]
+
+
+@pytest.mark.parametrize("token", [0, 255, 256, 600, 999])
+@pytest.mark.parametrize("uniform", [0.0, 0.5, ALMOST_ONE])
+def test_the_only_possible_token_is_drawn_wherever_it_stands(token, uniform):
+    probs = np.zeros(1000)
+    probs[token] = 0.1
+    assert draw(probs, uniform) == token
+
+
+def test_logits_too_far_apart_for_their_difference_are_impossible_not_an_error():
+    assert_probs(probs_of(row(3e38, -3e38, float("-inf")), temperature=0.5), 1, 0, 0)

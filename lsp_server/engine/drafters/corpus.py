@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.drafters.ngrams import MAX_MATCH, TOKENS_PER_MATCH, NgramIndex
+from lsp_server.engine.drafters.ngrams import MAX_MATCH, TOKENS_PER_MATCH, NgramIndex, hash_word
 from lsp_server.engine.types import Draft
 
 MIN_PROB = 0.1
@@ -73,8 +73,9 @@ class SessionCorpus:
 
     def matches(self, key: list[int], without: str | None = None) -> Iterator[Match]:
         """Where `key` (2 or 4 tokens) occurs in other texts than `without`, most recent first."""
+        size, word = len(key), hash_word(key)
         for name, index in reversed(self._texts.items()):
-            if name != without:
+            if index.may_have(size, word) and name != without:
                 for position in index.following(key):
                     if index.token_ids[position] != _SEPARATOR:
                         yield index.token_ids, position

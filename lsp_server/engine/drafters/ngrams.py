@@ -31,6 +31,14 @@ _FEW = 64
 token costs as much as building 16."""
 
 
+def hash_word(key: Sequence[int]) -> int:
+    """32 bits, of which the upper ones name a bucket."""
+    word = 0
+    for token_id in reversed(key):
+        word = (word + token_id) * _FACTOR & _WORD
+    return word
+
+
 class NgramIndex:
     """n-gram -> the positions that follow it, most recent first.
 
@@ -64,12 +72,14 @@ class NgramIndex:
             self._append(token_id)
         self.token_ids = new  # the caller's own integers compare by identity the next time
 
+    def may_have(self, size: int, word: int) -> bool:
+        """False if no n-gram of this size and `hash_word` occurs: a quick look before a search."""
+        return self._heads[size][word >> self._shift] != 0
+
     def following(self, key: list[int]) -> Iterator[int]:
         """Positions behind an occurrence of `key`, most recent first; its length is in `sizes`."""
-        size, token_ids, word = len(key), self.token_ids, 0
-        for token_id in reversed(key):
-            word = (word + token_id) * _FACTOR & _WORD
-        position = self._heads[size][word >> self._shift]
+        size, token_ids = len(key), self.token_ids
+        position = self._heads[size][hash_word(key) >> self._shift]
         chain = self._chains[size]
         while position:
             if token_ids[position - size : position] == key:
