@@ -78,8 +78,9 @@ def fresh_rows(head, target, text, num_drafted=0):
     """A cache with all rows that `text` gives, the last of them without the newest token."""
     slot = target.slot("fresh")
     commit(slot, text)
-    cache = head.cache(512, num_drafted)
-    return cache, cache.feed(slot.states(head.state_name), text[1:])
+    cache, states = head.cache(512, num_drafted), slot.states(head.state_name)
+    cache.feed(states[:-1], text[1:-1])
+    return cache, cache.feed(states[-1:], text[-1:])
 
 
 # Medusa

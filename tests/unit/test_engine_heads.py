@@ -401,49 +401,74 @@ def test_at_the_end_of_its_positions_the_head_drafts_less_then_nothing():
         assert depths == [4, 4, 4, 3, 2, 1, 0, 0]
 
 
-def test_a_dynamic_tree_that_tries_everything_holds_the_likeliest_paths():
-    rng = np.random.default_rng(3)
-    tables = {path: rng.standard_normal(4) * 1.5 for n in range(3) for path in paths_of(n)}
+class Chances:
+    """A head whose guesses depend on the drafted tokens alone: 1 to 4, by a table of logits."""
 
-    class Rows(HashRows):
-        """Rows that know their path by the tokens themselves."""
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.tables = {path: 1.5 * rng.standard_normal(4) for n in range(3) for path in paths_of(n)}
+        self.column_ids, self.state_name, self.step_cost_ms = IDS[1:5], "hidden_states", 1.0
+        self.num_tokens, self.num_rows = 512, 0
+        self.drafted: list[tuple[int, ...]] = []
 
-        def feed(self, states, token_ids, cancel=None):
-            self.text, self.drafted = [b""] * len(token_ids), []
-            return tables[()].astype(np.float32), np.zeros(2, np.float32)
+    def cache(self, num_tokens, num_drafted):
+        return self
 
-        def draft(self, states, token_ids, parents, cancel=None):
-            begin = len(self.drafted)
-            for token, parent in zip(token_ids, parents, strict=True):
-                before = () if parent == ROOT else self.drafted[parent]
-                self.drafted.append((*before, token - 1))
-            new = self.drafted[begin:]
-            logits = np.stack([tables[path] for path in new]).astype(np.float32)
-            return logits, np.zeros((len(new), 2), np.float32)
+    def rollback(self, num_rows):
+        self.drafted = []
 
-    class Head(HashHead):
-        def cache(self, num_tokens, num_drafted):
-            return Rows(num_tokens, num_drafted)
+    def feed(self, states, token_ids, cancel=None):
+        return self.tables[()].astype(np.float32), np.zeros(2, np.float32)
 
-    def chance(path) -> float:
-        total = 0.0
-        for depth, token in enumerate(path):
-            row = tables[path[:depth]]
-            total += row[token] - np.log(np.exp(row).sum())
-        return total
+    def draft(self, states, token_ids, parents, cancel=None):
+        begin = len(self.drafted)
+        for token, parent in zip(token_ids, parents, strict=True):
+            before = () if parent == ROOT else self.drafted[parent]
+            self.drafted.append((*before, token - 1))
+        new = self.drafted[begin:]
+        logits = np.stack([self.tables[path] for path in new]).astype(np.float32)
+        return logits, np.zeros((len(new), 2), np.float32)
 
-    everything = [path for n in (1, 2, 3) for path in paths_of(n)]
-    text = [3, 1, 4, 1, 5]
-    head = Head(column_ids=np.arange(1, 5))
-    for num_nodes in (1, 5, 12, 30):
-        shape = DynamicTree(num_beams=16, num_nodes=num_nodes, depth=3)
-        draft = Eagle(head, holding(text), shape).propose(text, 8)
-        found = [
-            tuple(draft.token_ids[i] - 1 for i in draft.path(node))
-            for node in range(len(draft.token_ids))
+    def chance(self, path) -> float:
+        rows = [self.tables[path[:depth]] for depth in range(len(path))]
+        logs = [
+            row[token] - np.log(np.exp(row).sum()) for row, token in zip(rows, path, strict=True)
         ]
-        # In this order, so that whatever is cut off the end is the least likely.
-        assert found == sorted(everything, key=chance, reverse=True)[:num_nodes]
+        return sum(logs)
+
+    def likeliest(self, paths) -> list[tuple[int, ...]]:
+        return sorted(paths, key=self.chance, reverse=True)
+
+    def drafted_by(self, shape) -> list[tuple[int, ...]]:
+        text = [3, 1, 4, 1, 5]
+        draft = Eagle(self, holding(text), shape).propose(text, 8)
+        nodes = range(len(draft.token_ids))
+        return [tuple(draft.token_ids[i] - 1 for i in draft.path(node)) for node in nodes]
+
+
+@pytest.mark.parametrize("num_nodes", [1, 5, 12, 30])
+def test_a_dynamic_tree_that_tries_everything_holds_the_likeliest_paths(num_nodes):
+    """In their order, so that whatever is cut off the end is the least likely."""
+    head = Chances(seed=num_nodes)
+    everything = [path for n in (1, 2, 3) for path in paths_of(n)]
+    shape = DynamicTree(num_beams=16, num_nodes=num_nodes, depth=3)
+    assert head.drafted_by(shape) == head.likeliest(everything)[:num_nodes]
+
+
+@pytest.mark.parametrize("num_beams", [1, 2, 3])
+def test_a_dynamic_tree_goes_on_from_its_likeliest_nodes(num_beams):
+    for seed in range(10):
+        head = Chances(seed)
+        beams, seen = [()], []
+        for _ in range(3):
+            level = []
+            for beam in beams:
+                children = head.likeliest([(*beam, token) for token in range(4)])
+                level += children[:num_beams]
+            beams = head.likeliest(level)[:num_beams]
+            seen += level
+        shape = DynamicTree(num_beams=num_beams, num_nodes=9, depth=3)
+        assert head.drafted_by(shape) == head.likeliest(seen)[:9]
 
 
 def paths_of(length: int):

@@ -125,7 +125,7 @@ class Eagle:
             level = []
             for index, row, state in zip(parents, all_logits, own, strict=True):
                 row_of[index] = len(row_of) - 1
-                states[index] = state.copy()
+                states[index] = state  # stacked before the next pass overwrites it
                 level += append_children(nodes, index, self._choices(row, nodes[index].path))
         return to_draft(nodes, self._shape.proposed(nodes), self.name)
 
