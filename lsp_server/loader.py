@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Backend
+from lsp_server.errors import ModelFilesError
 from lsp_server.paths import paths
 from lsp_server.settings import Settings
 
@@ -74,6 +75,12 @@ def _open(
     heads = Path(settings.heads) if "heads" in settings.sources else None
     progress("loading the model", 0, 4)
     model = _model(folder, settings, states_for(heads))
+    if "chain" in model.manifest.reduced_forms:
+        raise ModelFilesError(
+            f"{model.manifest.name} in {folder} is a draft model whose head knows"
+            f" {model.manifest.draft_vocab_size} of {model.manifest.vocab_size} tokens; name it as"
+            " `draft_model`, and another as `model`."
+        )
     cancel.raise_if_cancelled()
     progress("loading the tokenizer", 1, 4)
     tokenizer = Tokenizer(folder / "tokenizer.json")

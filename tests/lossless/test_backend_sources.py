@@ -6,7 +6,7 @@ import pytest
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
-from lsp_server.errors import SettingsError, TokenizerMismatchError
+from lsp_server.errors import ModelFilesError, SettingsError, TokenizerMismatchError
 from lsp_server.loader import load_engine
 from lsp_server.settings import Settings
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
@@ -102,3 +102,9 @@ def test_heads_of_another_model_are_refused_with_both_names(folders, tmp_path):
 def test_trees_in_strict_mode_are_said_to_have_no_effect(folders, caplog):
     backend(folders, "early_exit", trees=True, strict=True)
     assert "chains only" in caplog.text
+
+
+def test_a_draft_model_with_a_reduced_head_is_no_target(folders):
+    settings = Settings(model=str(folders["draft"]), sources=())
+    with pytest.raises(ModelFilesError, match="is a draft model"):
+        load_engine(settings, lambda *_: None, CancelToken())
