@@ -1,15 +1,8 @@
-"""Drafting with heads, on heads without weights: what is fed, what is proposed, what is kept.
-
-The fake EAGLE rows answer by a hash of everything on their path, so that a state, token or row out
-of place changes the draft.
-"""
+"""Drafting with heads: what is fed, what is proposed, what is kept."""
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import random
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -22,114 +15,22 @@ from lsp_server.engine.drafters.trees import Chain, DynamicTree, StaticTree, sta
 from lsp_server.engine.types import ROOT, DecodeStats
 from lsp_server.errors import Cancelled, InferenceError
 from tests.decoding import GREEDY, plain, run, tokens
-from tests.fake_model import EOS, VOCAB, FakeModel, FakeSlot
-
-IDS = np.arange(VOCAB)
-WHOLE = Chain(stop_below=0.0)
-SHAPES = [WHOLE, StaticTree(static_paths(4)), DynamicTree(), DynamicTree(3, 7, 3)]
-
-
-class StatefulSlot(FakeSlot):
-    """State j is [j, a hash of tokens 0..j]."""
-
-    def states(self, name: str) -> np.ndarray:
-        assert name == "hidden_states"
-        states = np.zeros((len(self.rows), 2), np.float32)
-        for index in range(len(self.rows)):
-            text = repr(self.token_ids[: index + 1]).encode()
-            digest = hashlib.sha256(text).digest()
-            states[index] = index, int.from_bytes(digest[:2], "big")
-        return states
-
-
-def holding(text, eos_ids=frozenset({EOS})) -> StatefulSlot:
-    """All but the last token committed, as before a plain step."""
-    slot = StatefulSlot(FakeModel(eos_ids=eos_ids))
-    commit(slot, text)
-    return slot
-
-
-def commit(slot, text) -> None:
-    slot.truncate(0)
-    if len(text) > 1:
-        slot.forward(text[:-1], [0])
-        slot.commit(len(text) - 1)
-
-
-def digest(before: bytes, state: np.ndarray, token: int) -> bytes:
-    own = np.asarray(state, np.float32).tobytes()
-    return hashlib.sha256(before + own + str(token).encode()).digest()
-
-
-def answer(path: bytes) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(list(path))
-    logits = 2 * rng.standard_normal(VOCAB).astype(np.float32)
-    return logits, rng.standard_normal(2).astype(np.float32)
-
-
-@dataclass
-class HashRows:
-    num_tokens: int
-    num_drafted: int
-    text: list[bytes] = field(default_factory=list)
-    drafted: list[tuple[bytes, int]] = field(default_factory=list)
-    """Digest of the path, depth."""
-    num_fed: list[int] = field(default_factory=list)
-    fail_with: Exception | None = None
-    nan: bool = False
-
-    @property
-    def num_rows(self) -> int:
-        return len(self.text)
-
-    def rollback(self, num_rows: int) -> None:
-        self.drafted = []
-        del self.text[num_rows:]
-
-    def feed(self, states, token_ids, cancel=None):
-        assert len(states) == len(token_ids) > 0
-        assert len(self.text) + len(token_ids) <= self.num_tokens
-        self.drafted = []
-        self.num_fed.append(len(token_ids))
-        for state, token in zip(states, token_ids, strict=True):
-            if self.fail_with is not None and len(self.text) % 3 == 2:
-                raise self.fail_with
-            self.text.append(digest(self.text[-1] if self.text else b"", state, token))
-        logits, own = answer(self.text[-1])
-        return np.full_like(logits, np.nan) if self.nan else logits, own
-
-    def draft(self, states, token_ids, parents, cancel=None):
-        begin = len(self.drafted)
-        for state, token, parent in zip(states, token_ids, parents, strict=True):
-            assert ROOT <= parent < begin
-            before, depth = (self.text[-1], 0) if parent == ROOT else self.drafted[parent]
-            assert len(self.text) + depth < self.num_tokens
-            self.drafted.append((digest(before, state, token), depth + 1))
-        assert len(self.drafted) <= self.num_drafted
-        answers = [answer(path) for path, _ in self.drafted[begin:]]
-        return tuple(np.stack(part) for part in zip(*answers, strict=True))
-
-
-@dataclass
-class HashHead:
-    num_tokens: int = 512
-    column_ids: np.ndarray = field(default_factory=lambda: IDS)
-    state_name: str = "hidden_states"
-    step_cost_ms: float = 1.0
-    made: list[HashRows] = field(default_factory=list)
-
-    def cache(self, num_tokens: int, num_drafted: int) -> HashRows:
-        self.made.append(HashRows(min(num_tokens, self.num_tokens), num_drafted))
-        return self.made[-1]
-
-
-def fresh_draft(text, limit: int, shape):
-    return Eagle(HashHead(), holding(text), shape).propose(text, limit)
-
-
-def some_text(rng: random.Random, length: int) -> list[int]:
-    return [rng.randrange(1, VOCAB) for _ in range(length)]
-
+from tests.fake_heads import (
+    IDS,
+    SHAPES,
+    WHOLE,
+    HashHead,
+    HashRows,
+    StatefulSlot,
+    TableHead,
+    answer,
+    commit,
+    digest,
+    fresh_draft,
+    holding,
+    some_text,
+)
+from tests.fake_model import EOS, VOCAB, FakeModel
 
 # Choices
 
@@ -155,49 +56,7 @@ def test_logits_that_are_no_numbers_are_an_error(bad):
         top_choices(np.full(8, -np.inf, np.float32), np.arange(8), 1)
 
 
-# Shapes
-
-
-def test_a_static_tree_has_its_parents_first_and_siblings_without_gaps():
-    for budget in range(1, 6):
-        paths = static_paths(budget)
-        assert len(paths) == len(set(paths)) == 2**budget - 1
-        StaticTree(paths)
-    for gap in ([(1,)], [(0,), (0, 1)], [(0, 0), (0,)], [(0,), (0,)]):
-        with pytest.raises(ValueError, match="lacks"):
-            StaticTree(gap)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_parents_come_first_and_siblings_differ(shape):
-    for seed in range(20):
-        draft = fresh_draft(some_text(random.Random(seed), 9), 6, shape)
-        parents = draft.parents or tuple(range(-1, len(draft.token_ids) - 1))
-        assert all(ROOT <= parent < node for node, parent in enumerate(parents))
-        assert len(set(zip(parents, draft.token_ids, strict=True))) == len(parents)
-        assert draft.depth <= min(6, shape.depth)
-
-
 # Medusa
-
-
-@dataclass
-class TableHead:
-    """Heads that look the right text up by the state's position."""
-
-    right: list[int]
-    num_heads: int = 4
-    sure: float = 20.0
-    column_ids: np.ndarray = field(default_factory=lambda: IDS)
-    step_cost_ms: float = 1.0
-
-    def logits(self, state, cancel=None) -> np.ndarray:
-        logits = np.random.default_rng(int(state[1])).standard_normal((self.num_heads, VOCAB))
-        for head in range(self.num_heads):
-            place = int(state[0]) + 2 + head
-            if place < len(self.right):
-                logits[head, self.right[place]] += self.sure
-        return logits.astype(np.float32)
 
 
 @pytest.mark.parametrize("shape", [None, StaticTree(static_paths(3)), StaticTree(static_paths(4))])
@@ -399,80 +258,6 @@ def test_at_the_end_of_its_positions_the_head_drafts_less_then_nothing():
             drafter = Eagle(HashHead(num_tokens=10), holding(text, frozenset()), shape)
             depths.append(drafter.propose(text, 4).depth)
         assert depths == [4, 4, 4, 3, 2, 1, 0, 0]
-
-
-class Chances:
-    """A head whose guesses depend on the drafted tokens alone: 1 to 4, by a table of logits."""
-
-    def __init__(self, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        self.tables = {path: 1.5 * rng.standard_normal(4) for n in range(3) for path in paths_of(n)}
-        self.column_ids, self.state_name, self.step_cost_ms = IDS[1:5], "hidden_states", 1.0
-        self.num_tokens, self.num_rows = 512, 0
-        self.drafted: list[tuple[int, ...]] = []
-
-    def cache(self, num_tokens, num_drafted):
-        return self
-
-    def rollback(self, num_rows):
-        self.drafted = []
-
-    def feed(self, states, token_ids, cancel=None):
-        return self.tables[()].astype(np.float32), np.zeros(2, np.float32)
-
-    def draft(self, states, token_ids, parents, cancel=None):
-        begin = len(self.drafted)
-        for token, parent in zip(token_ids, parents, strict=True):
-            before = () if parent == ROOT else self.drafted[parent]
-            self.drafted.append((*before, token - 1))
-        new = self.drafted[begin:]
-        logits = np.stack([self.tables[path] for path in new]).astype(np.float32)
-        return logits, np.zeros((len(new), 2), np.float32)
-
-    def chance(self, path) -> float:
-        rows = [self.tables[path[:depth]] for depth in range(len(path))]
-        logs = [
-            row[token] - np.log(np.exp(row).sum()) for row, token in zip(rows, path, strict=True)
-        ]
-        return sum(logs)
-
-    def likeliest(self, paths) -> list[tuple[int, ...]]:
-        return sorted(paths, key=self.chance, reverse=True)
-
-    def drafted_by(self, shape) -> list[tuple[int, ...]]:
-        text = [3, 1, 4, 1, 5]
-        draft = Eagle(self, holding(text), shape).propose(text, 8)
-        nodes = range(len(draft.token_ids))
-        return [tuple(draft.token_ids[i] - 1 for i in draft.path(node)) for node in nodes]
-
-
-@pytest.mark.parametrize("num_nodes", [1, 5, 12, 30])
-def test_a_dynamic_tree_that_tries_everything_holds_the_likeliest_paths(num_nodes):
-    """In their order, so that whatever is cut off the end is the least likely."""
-    head = Chances(seed=num_nodes)
-    everything = [path for n in (1, 2, 3) for path in paths_of(n)]
-    shape = DynamicTree(num_beams=16, num_nodes=num_nodes, depth=3)
-    assert head.drafted_by(shape) == head.likeliest(everything)[:num_nodes]
-
-
-@pytest.mark.parametrize("num_beams", [1, 2, 3])
-def test_a_dynamic_tree_goes_on_from_its_likeliest_nodes(num_beams):
-    for seed in range(10):
-        head = Chances(seed)
-        beams, seen = [()], []
-        for _ in range(3):
-            level = []
-            for beam in beams:
-                children = head.likeliest([(*beam, token) for token in range(4)])
-                level += children[:num_beams]
-            beams = head.likeliest(level)[:num_beams]
-            seen += level
-        shape = DynamicTree(num_beams=num_beams, num_nodes=9, depth=3)
-        assert head.drafted_by(shape) == head.likeliest(seen)[:9]
-
-
-def paths_of(length: int):
-    return itertools.product(range(4), repeat=length)
 
 
 # Through the decoding loop
