@@ -34,16 +34,20 @@ SIBLING_RULES = {
 
 @pytest.mark.parametrize("name", SIBLING_RULES)
 @pytest.mark.parametrize("token", [-1, 3, 10**6])
-def test_a_sibling_outside_the_vocabulary_is_rejected_and_the_others_are_judged_as_before(
-    name, token
-):
+def test_a_sibling_outside_the_vocabulary_is_rejected_and_the_next_one_judged(name, token):
     q = np.array([[0.2, 0.5, 0.3]] * 2)
-    for right in range(3):  # -1 would be the last one as an index
-        draft = Draft((token, right), "t", q, parents=star(2))
-        rule = SIBLING_RULES[name](
-            draft, lambda row, r=right: np.eye(3)[r], lambda _: Uniforms(0.0, 0.0)
-        )
-        assert rule(0, 0, (0, 1)) == (1, right)
+    draft = Draft((token, 0), "t", q, parents=star(2))
+    uniforms = Uniforms(0.0, 0.0)
+    rule = SIBLING_RULES[name](draft, lambda row: np.array([1.0, 0.0, 0.0]), lambda _: uniforms)
+    assert rule(0, 0, (0, 1)) == (1, 0)
+
+
+@pytest.mark.parametrize("token", [-1, 3])
+def test_a_certain_sibling_outside_the_vocabulary_takes_nothing_from_the_target(token):
+    draft = Draft((token, 2), "t", parents=star(2))  # -1 would be 2 as an index
+    uniforms = Uniforms(0.0, 0.4)
+    rule = top_k_siblings(draft, lambda row: np.array([0.5, 0.0, 0.5]), lambda _: uniforms)
+    assert rule(0, 0, (0, 1)) == (1, 2)
 
 
 @pytest.mark.parametrize("name", SIBLING_RULES)
