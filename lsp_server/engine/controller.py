@@ -82,7 +82,9 @@ class Controller:
             return draft.select(range(length))
         depths = draft.depths
         widths = [sum(depth <= limit for depth in depths) for limit in range(1, draft.depth + 1)]
-        chances = [self.acceptance(_key(draft), 0, position) for position in range(draft.depth)]
+        chances = [
+            self.acceptance(record_name(draft), 0, position) for position in range(draft.depth)
+        ]
         limit, _ = self._best(chances, widths, 0.0, num_fresh, strict)
         return draft.select([node for node, depth in enumerate(depths) if depth <= limit])
 
@@ -96,7 +98,7 @@ class Controller:
         self, source: str, limit: int, step_ms: float, num_fresh: int, *, strict: bool = False
     ) -> tuple[int, float]:
         """How many tokens to ask of a source whose drafting costs `step_ms` a token, before it has
-        drafted any, and expected tokens a millisecond then."""
+        drafted any, and expected tokens a millisecond then. `source` as in `record_name`."""
         lengths = range(1, limit + 1)
         chances = [self.acceptance(source, 0, i - 1) for i in lengths]
         return self._best(chances, lengths, step_ms, num_fresh, strict)
@@ -132,7 +134,7 @@ class Controller:
         Not to be called for rounds cut short by the end of text, a limit or a cancellation.
         """
         kind = 0 if draft.is_tree else _strength_class(draft.strength)
-        source = _key(draft)
+        source = record_name(draft)
         node = ROOT
         for position, token in enumerate(emitted):
             children = draft.children(node)
@@ -219,7 +221,7 @@ def cost_curve(slot: Slot, folder: Path) -> CostCurve:
     return curve
 
 
-def _key(draft: Draft) -> str:
+def record_name(draft: Draft) -> str:
     """A source's trees succeed at other rates than its chains."""
     return f"{draft.source} tree" if draft.is_tree else draft.source
 

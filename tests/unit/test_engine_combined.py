@@ -74,6 +74,23 @@ def test_a_priced_source_drafts_where_the_file_has_nothing_and_its_record_pays()
     assert (drafted.source, model.limits) == ("draft", [4])
 
 
+def test_a_source_that_drafts_trees_is_planned_by_the_record_of_its_trees():
+    controller = Controller(CHEAP)
+    tree = Draft((1, 2), "eagle", parents=(-1, -1))
+
+    class Trees(Source):
+        def propose(self, token_ids, limit, cancel=None) -> Draft:
+            self.limits.append(limit)
+            return tree
+
+    source = Trees("eagle", step_cost_ms=0.1)
+    both = combined([], [source], controller)
+    for _ in range(200):
+        if both.propose(PROMPT, 4).token_ids:
+            controller.observe(tree, (9,))
+    assert source.limits[-4:] == [1, 1, 1, 1]
+
+
 def test_a_priced_source_that_costs_more_than_it_brings_is_left_alone_but_tried_again():
     controller = Controller(CHEAP)
     learn(controller, "draft", right=False)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.controller import Controller
+from lsp_server.engine.controller import Controller, record_name
 from lsp_server.engine.types import Draft, Drafter, Slot
 from lsp_server.errors import Cancelled
 
@@ -50,6 +50,8 @@ class Combined:
         self._controller = controller
         self._slot = slot
         self.num_failures = 0
+        self._records = {source.name: source.name for source in priced}
+        """Source -> under which name the controller learns it: trees are learned apart."""
         self._rounds_since = dict.fromkeys((source.name for source in priced), 0)
 
     def propose(
@@ -67,6 +69,7 @@ class Combined:
             return copied
         self._rounds_since[source.name] = 0
         drafted = self._ask(source, token_ids, length, cancel)
+        self._records[source.name] = record_name(drafted)
         return drafted if drafted.token_ids else copied
 
     def _best_copy(
