@@ -109,7 +109,8 @@ class Combined:
     ) -> tuple[PricedDrafter | None, int]:
         best: tuple[PricedDrafter | None, int] = (None, 0)
         for source in self._priced:
-            length, rate = self._controller.plan(source.name, limit, source.step_cost_ms, num_fresh)
+            record = self._records[source.name]
+            length, rate = self._controller.plan(record, limit, source.step_cost_ms, num_fresh)
             if length and rate > rate_to_beat:
                 best, rate_to_beat = (source, length), rate
         if best[0] is None:
