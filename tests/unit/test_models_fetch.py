@@ -187,13 +187,15 @@ def test_a_complete_build_without_a_pointer_is_taken_up(world):
     assert world.num_builds == 1
 
 
-@pytest.mark.parametrize("damage", ["truncate", "delete", "manifest"])
+@pytest.mark.parametrize("damage", ["truncate", "delete", "bytes", "manifest"])
 def test_a_broken_build_is_made_again_from_the_kept_checkpoint(world, damage):
     folder = world.fetch().folder
     if damage == "truncate":
         os.truncate(folder / "weights.data", 2)
     elif damage == "delete":
         (folder / "weights.data").unlink()
+    elif damage == "bytes":
+        (folder / "weights.data").write_bytes(b"INT8 1")
     else:
         (folder / MANIFEST_NAME).write_text("{")
     assert world.fetch().fresh
