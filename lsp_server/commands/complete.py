@@ -6,9 +6,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_server.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lsp_server.completion import CompletionResult
 
 _EXAMPLE = """example:
   tabahead complete src/app.py:12:9
@@ -66,11 +69,11 @@ def run(args: argparse.Namespace) -> int:
         backend = load_backend(settings, lambda *_: None, CancelToken())
         result = complete(request, backend, CancelToken())
     answer = as_json(result, text)
-    print(json.dumps(answer) if args.json else _page(answer, text, offset))
+    print(json.dumps(answer) if args.json else printable(page(result, text)))
     return 0
 
 
-def as_json(result: Any, text: str) -> dict[str, Any]:
+def as_json(result: CompletionResult, text: str) -> dict[str, Any]:
     """A CompletionResult as the object that `--json` prints; positions in UTF-16 units."""
     from lsp_server.documents import Encoding, position_at
 
@@ -136,15 +139,21 @@ def _offset(path: Path, text: str, row: int, col: int) -> int:
     return before + len(lines[row - 1]) - len(line) + col - 1
 
 
-def _page(answer: dict[str, Any], text: str, offset: int) -> str:
-    """The place with the ghost text in grey, and the line of figures."""
-    if answer["reason"] is not None:
-        return f"nothing shown: {answer['message' if 'message' in answer else 'reason']}"
-    above = text[:offset].splitlines(keepends=True)[-_LINES_ABOVE - 1 :]
-    rest = text[offset:].split("\n", 1)[0].rstrip("\r")
+def page(result: CompletionResult, text: str) -> str:
+    """The place as it would be, with the ghost text in grey, and the line of figures."""
+    if result.reason is not None:
+        return f"nothing shown: {result.message or result.reason}"
+    above = text[: result.start].splitlines(keepends=True)[-_LINES_ABOVE - 1 :]
+    rest = text[result.end :].split("\n", 1)[0].rstrip("\r")
     grey, plain = (_GREY, _PLAIN) if sys.stdout.isatty() else ("", "")
-    ghost = "\n".join(grey + line + plain for line in answer["text"].split("\n"))
-    return f"{''.join(above)}{ghost}{rest}\n\n{figures(answer['stats'])}"
+    ghost = "\n".join(grey + line + plain for line in result.text.split("\n"))
+    return f"{''.join(above)}{ghost}{rest}\n\n{figures(result.stats.as_json())}"
+
+
+def printable(text: str) -> str:
+    """What the terminal has no character for is shown as `?`, and is no reason to fail."""
+    encoding = sys.stdout.encoding
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def figures(stats: dict[str, Any]) -> str:
