@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -23,6 +24,9 @@ SECTION = "tabahead"
 """The section that clients are asked for, and that may wrap the settings they send."""
 
 WORKSPACE_FILE = "tabahead.toml"
+MAX_FILE_BYTES = 64 * 1024
+"""Of a settings file; a larger one is none."""
+
 SOURCES = ("lookup", "corpus", "heads", "draft", "early_exit")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 _FOREIGN = {"editorInfo", "editorPluginInfo"}
@@ -209,7 +213,8 @@ def describe() -> Iterator[Row]:
             kind = "list" if get_origin(key.type) is tuple else key.type.__name__
         default = list(key.default) if isinstance(key.default, tuple) else key.default
         text = str(default).lower() if isinstance(default, bool) else str(default)
-        yield Row(key.name, kind, text, docs[key.owner][key.name.rpartition(".")[2]])
+        doc = docs[key.owner][key.name.rpartition(".")[2]]
+        yield Row(key.name, kind, text, " ".join(doc.split()))
 
 
 def _keys(cls: type, prefix: str = "") -> Iterator[_Key]:
@@ -238,11 +243,15 @@ def _docs() -> dict[str, dict[str, str]]:
 
 
 def _read_toml(path: Path, warnings: list[str]) -> Mapping[str, Any]:
+    """A file that a stranger may have written: nothing in it stops the server or holds it up."""
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            raise ValueError(f"it must be an ordinary file of at most {MAX_FILE_BYTES} bytes")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         warnings.append(f"{path} cannot be used ({error}); correct it, until then it is ignored.")
         return {}
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 
 from lsp_server.completion import Mode
 from lsp_server.errors import SettingsError
-from lsp_server.settings import WORKSPACE_FILE, WORKSPACE_KEYS, Settings, describe, load
+from lsp_server.settings import (
+    MAX_FILE_BYTES,
+    WORKSPACE_FILE,
+    WORKSPACE_KEYS,
+    Settings,
+    describe,
+    load,
+)
 
 
 @pytest.fixture
@@ -156,11 +164,23 @@ def test_files_that_cannot_be_used_are_named(workspace, tmp_path):
     assert len(load(user_file=tmp_path / "binary.toml").warnings) == 1
 
 
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "#" * (MAX_FILE_BYTES + 1)])
+def test_a_file_made_to_hold_up_the_server_is_named(workspace, text):
+    (warning,) = load(workspace=workspace(text)).warnings
+    assert WORKSPACE_FILE in warning
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / WORKSPACE_FILE)
+    assert len(load(workspace=tmp_path).warnings) == 1
+
+
 def test_every_setting_has_a_row_with_a_meaning():
     rows = {row.key: row for row in describe()}
     assert set(rows) >= WORKSPACE_KEYS
     assert {key.split(".")[0] for key in rows} == {f.name for f in dataclasses.fields(Settings)}
-    assert all(row.doc.endswith((".", "`")) for row in rows.values())
+    assert all(row.doc.endswith((".", "`")) and "\n" not in row.doc for row in rows.values())
     assert rows["max_tokens"].default == "64"
     assert rows["mode"].type == "line | block | auto"
 
