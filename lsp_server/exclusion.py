@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +20,9 @@ SECRET_NAMES = (
 """Names, in lower case, of files that exist to hold keys and passwords."""
 
 SECRET_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store")
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""Two characters at least: one alone is a drive of Windows."""
 
 _BINARY_PROBE = 8192
 _MAX_BYTES_PER_CHARACTER = 4
@@ -47,8 +52,11 @@ def excluded(uri: str, settings: Settings) -> Reason | None:
 
 
 def path_of(uri: str) -> str:
-    """The path of a URI with forward slashes; a plain path stays what it is."""
-    path = unquote(urlsplit(uri).path) if "://" in uri or uri.startswith("untitled:") else uri
+    """The path of a URI with forward slashes; a plain path, or what is no URI, stays what it is."""
+    path = uri
+    if _SCHEME.match(uri):
+        with suppress(ValueError):  # such as `file://[x`, which claims to hold an IPv6 address
+            path = unquote(urlsplit(uri).path)
     return path.replace("\\", "/")
 
 

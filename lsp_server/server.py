@@ -326,5 +326,8 @@ def _path_of(uri: str | None) -> Path | None:
     """The folder of a `file:` URI; None for every other."""
     if uri is None or not uri.startswith("file:"):
         return None
-    path = to_fs_path(uri)
+    try:
+        path = to_fs_path(uri)
+    except ValueError:  # such as `file://[x`
+        return None
     return Path(path) if path else None

@@ -17,10 +17,13 @@ SECRETS = (
     *("file:///w/credentials", "file:///w/credentials.json", "C:\\w\\.netrc"),
     *("file:///home/x/.ssh/config", "file:///home/x/.aws/config", "file:///c%3A/w/%2Eenv"),
     *("file:///w/gcp-credentials-1.json", "untitled:.env", "vscode-remote://h/w/.env"),
+    *("git:/w/server.pem?%7B%22ref%22%3A%22~%22%7D", "file:/w/%2Eenv", "nb-cell:/w/a.pem#W0"),
+    "file://[x/.env",
 )
 ORDINARY = (
     *("file:///w/main.py", "file:///w/environment.py", "file:///w/keys.py", "untitled:Untitled-1"),
     *("file:///w/envoy.yaml", "file:///", "", "file:///w/secrets.py", "file:///w/monkey.ts"),
+    "file://[x/y.py",
 )
 
 
