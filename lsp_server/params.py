@@ -166,7 +166,11 @@ def parse_initialize(params: Any) -> InitializeParams:
         root_uri=root_uri if isinstance(root_uri, str) else None,
         options=options if isinstance(options, dict) else {},
         capabilities=ClientCapabilities(
-            position_encodings=tuple(encodings) if isinstance(encodings, list) else (),
+            position_encodings=tuple(
+                name
+                for name in (encodings if isinstance(encodings, list) else ())
+                if isinstance(name, str)
+            ),
             work_done_progress=_at(capabilities, "window", "workDoneProgress") is True,
             configuration=_at(capabilities, "workspace", "configuration") is True,
             register_configuration=_at(

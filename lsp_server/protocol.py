@@ -37,10 +37,11 @@ REPLACED_BUILTINS = (
     types.NOTEBOOK_DOCUMENT_DID_CHANGE,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS,
+    types.EXIT,
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL,
 )
 """The framework splits lines wrongly and needs O(document) a key; we keep our own store. Of
-progress it keeps every token for ever."""
+progress it keeps every token for ever. An `exit` that comes as a request would end the process."""
 
 PATIENCE = 1.0
 """Seconds that answers under way get at the end."""
@@ -93,7 +94,8 @@ class Protocol(LanguageServerProtocol):
         if "id" in message and method is None:
             self._receive_response(message)
         elif not isinstance(method, str):
-            self.refuse(None, INVALID_REQUEST, "the method must be a string")
+            msg_id = _id_or_none(message.get("id"))
+            self.refuse(msg_id, INVALID_REQUEST, "the method must be a string")
         elif "id" in message:
             self._receive_request(message["id"], method, message)
         else:
@@ -114,7 +116,7 @@ class Protocol(LanguageServerProtocol):
         await asyncio.sleep(0)
 
     def _receive_request(self, msg_id: Any, method: str, message: Mapping[str, Any]) -> None:
-        if not isinstance(msg_id, (str, int)) or isinstance(msg_id, bool):
+        if _id_or_none(msg_id) is None:
             self.refuse(None, INVALID_REQUEST, "a request's id must be a string or an integer")
         elif self._shutdown:
             self.refuse(msg_id, INVALID_REQUEST, "the server has been shut down")
@@ -154,6 +156,9 @@ class Protocol(LanguageServerProtocol):
         future = self._request_futures.get(msg_id) if isinstance(msg_id, str) else None
         if _is_task(future):  # a request of the client's own
             future = None
+        if future is None and not {"result", "error"} & message.keys():
+            self.refuse(_id_or_none(msg_id), INVALID_REQUEST, "a request needs a method")
+            return
         if future is None or future.done():
             logger.debug("ignored a response that answers no request of ours")
             return
@@ -225,6 +230,11 @@ class Protocol(LanguageServerProtocol):
         result: Mapping[str, Any] = yield self.fm.features[types.INITIALIZE], (params,), None
         self._initialized = True
         return result
+
+
+def _id_or_none(msg_id: Any) -> str | int | None:
+    """The id of a request, None where it cannot be one."""
+    return msg_id if isinstance(msg_id, str | int) and not isinstance(msg_id, bool) else None
 
 
 def _is_task(future: Any) -> bool:

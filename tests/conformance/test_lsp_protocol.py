@@ -189,6 +189,17 @@ def test_odd_notifications_and_responses_leave_the_server_alive(client: ServerPr
     assert client.complete(URI, 0, 4)["items"]
 
 
+@pytest.mark.parametrize("method", [{}, {"method": None}, {"method": 5}])
+def test_a_request_without_a_method_is_refused(client: ServerProcess, method: dict) -> None:
+    client.send({"jsonrpc": "2.0", "id": "m", **method})
+    assert client.response("m")["error"]["code"] == -32600
+
+
+def test_exit_as_a_request_is_refused_and_ends_nothing(client: ServerProcess) -> None:
+    assert client.request("exit")["error"]["code"] == -32601
+    assert client.complete(URI, 0, 4)["items"]
+
+
 def test_header_names_are_case_insensitive(client: ServerProcess) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": "low", "method": "foo"}).encode()
     client.send_bytes(b"content-type: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
@@ -239,9 +250,13 @@ def test_malformed_initialize_is_refused_and_a_right_one_may_follow(fresh: Serve
     assert fresh.request("initialize", {"processId": "x"})["error"]["code"] == -32602
     strange = {
         "processId": None,
-        "capabilities": {"general": {"positionEncodings": 3}, "textDocument": "?", "window": None},
+        "capabilities": {
+            "general": {"positionEncodings": [{}, 3]},
+            "textDocument": "?",
+            "window": None,
+        },
         "workspaceFolders": "none",
-        "rootUri": 7,
+        "rootUri": "file://[x",
         "initializationOptions": [1],
     }
     assert "result" in fresh.request("initialize", strange)
