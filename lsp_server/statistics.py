@@ -88,14 +88,17 @@ def add(folder: Path, counts: Mapping[str, int]) -> None:
 
 
 def read(folder: Path) -> dict[str, int]:
-    """The counters on disk; none, with a warning in the log, where the file is damaged."""
+    """The counters on disk; none, with a warning in the log, where the file is damaged.
+
+    Raises OSError where it cannot be read: what it holds may be right.
+    """
     path = folder / FILE_NAME
     try:
         raw: Any = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): int(number) for name, number in raw.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, OverflowError, AttributeError, TypeError) as error:
         _log.warning("%s is damaged (%s); counting starts again.", path, error)
         return {}
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from lsp_server.errors import StorageError
+
 _EXAMPLE = """example:
   tabahead stats
   tabahead stats --json
@@ -28,7 +30,13 @@ def run(args: argparse.Namespace) -> int:
     from lsp_server.paths import paths
     from lsp_server.statistics import read
 
-    counts = read(paths().state)
+    try:
+        counts = read(paths().state)
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename} cannot be read ({error.strerror}); make it a readable file or set"
+            " TABAHEAD_HOME."
+        ) from error
     print(json.dumps(counts) if args.json else _page(counts))
     return 0
 

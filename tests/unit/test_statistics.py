@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import threading
 
+import pytest
+
+from lsp_server.__main__ import main
 from lsp_server.statistics import FILE_NAME, SAVE_SECONDS, Statistics, add, latency_class, read
 
 
@@ -44,6 +47,23 @@ def test_a_damaged_file_is_told_and_counting_starts_again(tmp_path, caplog):
     assert "damaged" in caplog.text
     add(tmp_path, {"requests": 1})
     assert json.loads((tmp_path / FILE_NAME).read_text()) == {"requests": 1}
+
+
+@pytest.mark.parametrize("text", ['{"requests": 1e999}', '{"requests": {}}', "\xff"])
+def test_counters_that_are_no_numbers_are_damage(tmp_path, caplog, text):
+    (tmp_path / FILE_NAME).write_text(text, encoding="latin-1")
+    assert read(tmp_path) == {}
+    assert "damaged" in caplog.text
+
+
+def test_counters_that_cannot_be_read_are_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TABAHEAD_HOME", str(tmp_path))
+    (tmp_path / "state" / FILE_NAME).mkdir(parents=True)
+    assert main(["stats"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("tabahead: ")
+    assert FILE_NAME in printed
+    assert printed.count("\n") == 1
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path, caplog):
