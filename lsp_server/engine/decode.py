@@ -18,7 +18,7 @@ import numpy as np
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import MAX_DRAFT, Controller
 from lsp_server.engine.prefix import common_prefix
-from lsp_server.engine.sampling import draw, greedy_token, position_rng, process
+from lsp_server.engine.sampling import greedy_token, position_rng, process, sample
 from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
 from lsp_server.engine.verify import Verdict, matching, rejection, verify
 from lsp_server.errors import Cancelled, InferenceError
@@ -175,7 +175,7 @@ def _verify(logits: Logits, history: Sequence[int], draft: Draft, params: Decode
     def target_token(row: int, depth: int) -> int:
         if params.greedy:
             return greedy_token(logits[row], params, before(row))
-        return draw(probs(row), rng(depth).random())
+        return sample(logits[row], params, before(row), rng(depth).random())
 
     if draft.draft_probs is None:
         return verify(draft, matching(draft, target_token))

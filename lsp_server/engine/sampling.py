@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from lsp_server.engine.types import DecodeParams, Logits, Probs
 
 _BLOCK = 256
-_CANDIDATES = 256
+_NEAR = 1 / 1024
+"""Of the most probable token's probability."""
 
 
 def greedy_token(logits: Logits, params: DecodeParams, history: Sequence[int]) -> int:
@@ -46,10 +47,30 @@ def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Pro
     Raises:
         InferenceError: the row has NaN, or nothing finite.
     """
+    found = np.zeros(len(logits), np.float64)
     if params.greedy:
-        one_hot = np.zeros(len(logits), np.float64)
-        one_hot[greedy_token(logits, params, history)] = 1.0
-        return one_hot
+        found[greedy_token(logits, params, history)] = 1.0
+        return found
+    ids, probs = _processed(logits, params, history)
+    if ids is None:
+        return probs
+    found[ids] = probs
+    return found
+
+
+def sample(logits: Logits, params: DecodeParams, history: Sequence[int], uniform: float) -> int:
+    """`draw` from what `process` gives, without spreading few tokens over the vocabulary."""
+    if params.greedy:
+        return greedy_token(logits, params, history)
+    ids, probs = _processed(logits, params, history)
+    token = draw(probs, uniform)
+    return token if ids is None else int(ids[token])
+
+
+def _processed(
+    logits: Logits, params: DecodeParams, history: Sequence[int]
+) -> tuple[NDArray[np.intp] | None, Probs]:
+    """Ascending ids of the tokens that are left, None for all, and their probabilities."""
     row = _adjusted(logits, params, history)
     top = row.max()
     _check(top)
@@ -66,11 +87,7 @@ def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Pro
         ids, weights = kept if ids is None else ids[kept], weights[kept]
     probs: Probs = weights.astype(np.float64)
     probs /= probs.sum()
-    if ids is None:
-        return probs
-    spread = np.zeros(len(logits), np.float64)
-    spread[ids] = probs
-    return spread
+    return ids, probs
 
 
 def draw(probs: Probs, uniform: float) -> int:
@@ -152,18 +169,19 @@ def _down_to(values: NDArray[np.float32], bound: np.float32, count: int) -> NDAr
 def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
     """Ids of the fewest most probable tokens that reach `top_p`, at least one.
 
-    Only values are sorted, which is ten times as fast as ranking ids, and all of them only if the
-    most probable few hundred do not reach it.
+    Only values are sorted, which is ten times as fast as ranking ids; and all of them only if those
+    near the most probable one do not reach it.
     """
     enough = top_p * weights.sum(dtype=np.float64)
-    for count in (min(_CANDIDATES, len(weights)), len(weights)):
-        place = len(weights) - count
-        ranked = np.sort(np.partition(weights, place)[place:] if place else weights)[::-1]
-        before = np.cumsum(ranked, dtype=np.float64) - ranked
-        num_kept = max(1, int(np.count_nonzero(before < enough)))
-        if num_kept < count:
+    for floor in (_NEAR, 0.0):
+        ids = np.flatnonzero(weights >= floor)
+        near = weights[ids]
+        ranked = np.sort(near)[::-1]
+        running = np.cumsum(ranked, dtype=np.float64)
+        if running[-1] >= enough:
             break
-    return _down_to(weights, ranked[num_kept - 1], num_kept)
+    num_kept = max(1, int(np.count_nonzero(running - ranked < enough)))
+    return ids[_down_to(near, ranked[num_kept - 1], num_kept)]
 
 
 def _check(top: float) -> None:

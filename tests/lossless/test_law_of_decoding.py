@@ -129,8 +129,8 @@ def test_the_law_of_whole_texts_is_exactly_the_targets(monkeypatch, case, one_ho
 class _OnlyWhatIsShort:
     """Cuts by what was drawn; exact for deterministic drafts, harmful to drawn ones."""
 
-    def choose(self, draft, num_fresh, *, strict=False):
-        return 0 if 0 in draft.token_ids else len(draft.token_ids)
+    def cut(self, draft, num_fresh, *, strict=False):
+        return draft.select(range(0 if 0 in draft.token_ids else len(draft.token_ids)))
 
     def observe(self, draft, emitted):
         pass

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.engine.sampling import draw, greedy_token, position_rng, process
+from lsp_server.engine.sampling import draw, greedy_token, position_rng, process, sample
 from lsp_server.engine.types import DecodeParams
 from lsp_server.errors import InferenceError
 
@@ -252,3 +252,24 @@ def test_the_only_possible_token_is_drawn_wherever_it_stands(token, uniform):
 
 def test_logits_too_far_apart_for_their_difference_are_impossible_not_an_error():
     assert_probs(probs_of(row(3e38, -3e38, float("-inf")), temperature=0.5), 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"top_k": 40},
+        {"top_p": 0.9},
+        {"top_k": 300, "top_p": 0.7, "min_p": 0.01},
+        {"temperature": 0.0},
+        {"repetition_penalty": 1.5, "min_p": 0.2},
+    ],
+    ids=str,
+)
+def test_a_sample_is_a_draw_from_the_processed_distribution(params):
+    rng = np.random.default_rng(3)
+    logits = (rng.standard_normal(2000) * 2).astype(np.float32)
+    probs = probs_of(logits, [1, 2, 3], **params)
+    params = DecodeParams(**{"temperature": 1.0, **params})
+    for uniform in (*rng.random(200), 0.0, ALMOST_ONE):
+        assert sample(logits, params, [1, 2, 3], uniform) == draw(probs, uniform)
