@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,9 +31,20 @@ MAX_DRAFT = 8
 _WIDTHS = (1, 2, 3, 4, 5, 6, 9, 16)
 _MEASURE_CONTEXT = 192
 _MEASURE_ROUNDS = 5
+_QUIET = 1.3
+"""Median over best of a width's times, above which something else ran too."""
 _MARGIN = 1.03
 """A draft must promise this much over a plain pass: estimates and clocks are noisy."""
-_DECAY = 0.98
+_DECAY = 0.97
+"""Weight of what was seen a round before: a file differs from the last one."""
+_CAUTION = 0.5
+"""Standard errors that are taken off an estimate: to draft on a guess costs more than to wait.
+
+Both by simulation on the greedy text of 100 prompts with the measured cost of passes: a first
+generation gains 18 % in the mean, as without caution, and nineteen prompts of twenty lose 5.2 % at
+most, not 5.9 %. Forgetting faster gains 1 % where a prompt comes again and again, and loses up to
+19 % to a source that is right every other time.
+"""
 _PRIOR_WEIGHT = 3.0
 _PRIORS = (0.3, 0.45, 0.65, 0.8, 0.85)
 """First guess of acceptance by strength class, until drafts have been seen to come true or not."""
@@ -44,6 +56,8 @@ class CostCurve:
 
     widths: tuple[int, ...]
     ms: tuple[float, ...]
+    is_quiet: bool = True
+    """Measured while nothing else took the machine's time."""
 
     def cost(self, width: int) -> float:
         """Linear between the measured widths, and on from the last two beyond them."""
@@ -149,9 +163,10 @@ class Controller:
             node = hit
 
     def acceptance(self, source: str, strength: int, position: int) -> float:
-        """P(token at `position` is accepted | those before it were)."""
+        """P(token at `position` is accepted | those before it were), cautiously."""
         true, seen = self._evidence(source, _strength_class(strength), position)
-        return true / seen
+        mean = true / seen
+        return max(0.0, mean - _CAUTION * math.sqrt(mean * (1.0 - mean) / seen))
 
     def _evidence(self, source: str, kind: int, position: int) -> tuple[float, float]:
         """What was seen, or a first guess that decays like it.
@@ -178,25 +193,26 @@ def measure(slot: Slot, clock: Callable[[], float] = time.perf_counter) -> CostC
     tokens = [i % slot.spec.vocab_size for i in range(num_context)]
     slot.forward(tokens, [num_context - 1])
     slot.commit(num_context)
-    best = dict.fromkeys(_WIDTHS, float("inf"))
+    times: dict[int, list[float]] = {width: [] for width in _WIDTHS}
     for _ in range(_MEASURE_ROUNDS):
         for width in _WIDTHS:
             start = clock()
             slot.forward(tokens[:width], range(width))
-            best[width] = min(best[width], (clock() - start) * 1000)
+            times[width].append((clock() - start) * 1000)
     slot.truncate(0)
-    highest = 0.0
-    rising = []
-    for width in _WIDTHS:
-        highest = max(highest, best[width])
-        rising.append(round(highest, 4))
-    return CostCurve(_WIDTHS, tuple(rising))
+    best = [min(times[width]) for width in _WIDTHS]
+    rising = tuple(round(max(best[: i + 1]), 4) for i in range(len(best)))
+    is_quiet = all(statistics.median(took) <= _QUIET * min(took) for took in times.values())
+    return CostCurve(_WIDTHS, rising, is_quiet)
 
 
-def cost_curve(slot: Slot, folder: Path) -> CostCurve:
+def cost_curve(
+    slot: Slot, folder: Path, clock: Callable[[], float] = time.perf_counter
+) -> CostCurve:
     """The kept curve of this model, provider, thread count and library, else a new measurement.
 
-    A curve that cannot be kept is measured again at the next load, which the log says.
+    One that cannot be kept, or was measured while the machine was busy, is measured again at the
+    next load, which the log says.
     """
     path = folder / (hashlib.sha256(slot.spec.identity.encode()).hexdigest()[:16] + ".json")
     try:
@@ -209,7 +225,10 @@ def cost_curve(slot: Slot, folder: Path) -> CostCurve:
         pass
     except (OSError, ValueError, KeyError, TypeError) as error:
         _log.warning("The cost curve in %s is unusable (%s); measuring again.", path, error)
-    curve = measure(slot)
+    curve = measure(slot, clock)
+    if not curve.is_quiet:
+        _log.info("The machine was busy while passes were timed; they are timed again next time.")
+        return curve
     try:
         folder.mkdir(parents=True, exist_ok=True)
         text = {"identity": slot.spec.identity, "widths": curve.widths, "ms": curve.ms}

@@ -199,13 +199,13 @@ def test_drafts_that_are_not_verified_teach_it_too():
     assert steps[-2].num_proposed > 0
 
 
-def test_estimates_approach_the_true_rate_of_each_position():
+def test_estimates_come_close_to_the_true_rate_of_each_position_from_below():
     controller = Controller(CURVES["int8"])
     for i in range(2000):
         accepted = 0 if i % 2 else 3  # the first is right every other time, then three are
         whole = draft(4)
         controller.observe(whole, (*whole.token_ids[:accepted], 99))
-    assert controller.acceptance("t", 4, 0) == pytest.approx(0.5, abs=0.02)
+    assert 0.4 < controller.acceptance("t", 4, 0) < 0.5
     assert controller.acceptance("t", 4, 1) == pytest.approx(1.0, abs=0.02)
     assert controller.acceptance("t", 4, 3) == pytest.approx(0.0, abs=0.02)
 
@@ -257,6 +257,10 @@ class TimedSlot(FakeSlot):
         return super().forward(token_ids, logit_rows, **more)
 
 
+def timed_curve(slot: TimedSlot, folder) -> CostCurve:
+    return cost_curve(slot, folder, clock=lambda: slot.now)
+
+
 def test_measuring_finds_the_cost_of_each_width_and_leaves_the_slot_empty():
     slot = TimedSlot(FakeModel())
     slot.forward([1, 2], [1])
@@ -277,10 +281,18 @@ def test_a_disturbed_pass_does_not_spoil_the_curve_and_costs_never_fall():
     assert curve.ms == pytest.approx((10, *[15] * 7))
 
 
+def test_a_curve_of_a_busy_machine_is_used_but_not_kept(tmp_path, caplog):
+    slot = TimedSlot(FakeModel(), lambda width, index: 10.0 + width + 20.0 * (index % 3 > 0))
+    with caplog.at_level(logging.INFO):
+        assert timed_curve(slot, tmp_path).ms[0] > 0
+    assert list(tmp_path.iterdir()) == []
+    assert "busy" in caplog.text
+
+
 def test_a_kept_curve_is_not_measured_again(tmp_path):
-    first = cost_curve(TimedSlot(FakeModel()), tmp_path)
+    first = timed_curve(TimedSlot(FakeModel()), tmp_path)
     slot = TimedSlot(FakeModel())
-    assert cost_curve(slot, tmp_path) == first
+    assert timed_curve(slot, tmp_path) == first
     assert slot.passes == []
 
 
@@ -314,22 +326,22 @@ def corrupted(text: str) -> list[str]:
 
 @pytest.mark.parametrize("index", range(17))
 def test_an_unusable_cost_file_is_measured_again_and_replaced(tmp_path, index):
-    cost_curve(TimedSlot(FakeModel()), tmp_path)
+    timed_curve(TimedSlot(FakeModel()), tmp_path)
     (path,) = tmp_path.iterdir()
     good = path.read_text()
     path.write_bytes(corrupted(good)[index].encode("utf-8", "surrogateescape"))
     slot = TimedSlot(FakeModel())
-    curve = cost_curve(slot, tmp_path)
+    curve = timed_curve(slot, tmp_path)
     assert len(slot.passes) > 40
     assert curve == CostCurve(WIDTHS, tuple(json.loads(path.read_text())["ms"]))
     assert [child.name for child in tmp_path.iterdir()] == [path.name]
 
 
 def test_another_model_provider_or_thread_count_has_a_file_of_its_own(tmp_path):
-    cost_curve(TimedSlot(FakeModel()), tmp_path)
+    timed_curve(TimedSlot(FakeModel()), tmp_path)
     slot = TimedSlot(FakeModel(eos_ids=frozenset({1})))
     slot.spec = type(slot.spec)("fake", 16, 512, frozenset({1}), "threads=7")
-    cost_curve(slot, tmp_path)
+    timed_curve(slot, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -337,6 +349,6 @@ def test_a_folder_that_cannot_be_written_costs_a_warning_only(tmp_path, caplog):
     blocked = tmp_path / "file"
     blocked.write_text("")
     with caplog.at_level(logging.WARNING):
-        curve = cost_curve(TimedSlot(FakeModel()), blocked / "costs")
+        curve = timed_curve(TimedSlot(FakeModel()), blocked / "costs")
     assert curve.widths == WIDTHS
     assert "cannot be kept" in caplog.text
