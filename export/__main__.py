@@ -48,13 +48,15 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_model_commands(commands)
     _add_head_commands(commands)
-    check = commands.add_parser("check", help="verify every file and run every graph once")
+    about = "verify every file and run every graph once"
+    check = _command(commands, "check", about, EPILOG)
     check.add_argument("folder", type=Path, metavar="DIR")
     check.set_defaults(run=_check)
 
 
 def _add_model_commands(commands: Commands) -> None:
-    build = commands.add_parser("build", help="build a model folder from a GGUF checkpoint")
+    about = "build a model folder from a GGUF checkpoint"
+    build = _command(commands, "build", about, EPILOG)
     _add_checkpoint_options(build)
     build.add_argument(
         "--exit-layers",

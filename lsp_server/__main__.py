@@ -7,8 +7,10 @@ import sys
 def _leave_workspace() -> None:
     """Take the current directory off the import path: a workspace's own `json.py` is never run.
 
-    `python -m` puts it there, and so does an empty entry in PYTHONPATH. Our own packages stay
-    importable, from a checkout as well, and behind the standard library.
+    `python -m` puts it there. Our own packages stay importable, from a checkout as well, and behind
+    the standard library. A workspace with an `lsp_server/` of its own is kept out by `-P` or the
+    console script only, and an empty entry in PYTHONPATH undoes both: it lets that folder in before
+    this line is reached.
     """
     try:
         here = os.path.realpath(os.getcwd())
@@ -35,21 +37,33 @@ COMMANDS = (
 """Name, module, help. A module offers `add_parser(subparsers)` and `run(args) -> exit code`."""
 
 
+_OWN_OPTIONS = ("-h", "--help", "--version")
+_EXAMPLE = """example:
+  tabahead models fetch smollm2-135m
+  tabahead complete src/app.py:12:9
+  tabahead --stdio
+"""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; expected failures become one sentence on stderr and exit code 1."""
     import argparse
     import importlib
 
+    from lsp_server import __version__
     from lsp_server.errors import TabaheadError
 
     if arguments is None:
         arguments = sys.argv[1:]
-    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-h", "--help")):
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in _OWN_OPTIONS):
         arguments = ["serve", *arguments]
     parser = argparse.ArgumentParser(
         prog="tabahead",
         description="Local code completion for any editor, made fast by speculation.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"tabahead {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     command = None
     for name, module, text in COMMANDS:

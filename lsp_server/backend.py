@@ -18,6 +18,7 @@ from lsp_server.engine.decode import decode
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
 from lsp_server.engine.types import DecodeParams, DecodeStats
+from lsp_server.errors import InferenceError
 from lsp_server.place import normalise_line_ends
 from lsp_server.prompt import build_prompt
 
@@ -57,10 +58,16 @@ class EngineBackend:
         """Token ids of the prompt and of the text after the cursor."""
         room = self.model.spec.context_length - request.max_tokens - 1
         budget = min(self._prompt_tokens, room)
+        if budget < 1:
+            raise InferenceError(
+                f"{request.max_tokens} new tokens leave no room for a prompt in a slot of"
+                f" {self.model.spec.context_length}; lower max_tokens or raise engine.slot_tokens."
+            )
         prompt = build_prompt(
             request.snapshot, request.offset, budget, lambda text: len(self.tokenizer.encode(text))
         )
-        ids = self.tokenizer.encode(prompt.prefix)[-budget:]
+        # Nothing but blanks is no text to continue.
+        ids = self.tokenizer.encode(prompt.prefix)[-budget:] if prompt.prefix.strip() else []
         return ids, self.tokenizer.encode(prompt.suffix)
 
     def learn(self, snapshot: Snapshot) -> None:

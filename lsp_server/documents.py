@@ -216,7 +216,10 @@ class _Entry:
     language_id: str
     revision: int
     document: Document | None
-    """None while the text is far too large to be held."""
+    """None while there is no text to complete in."""
+    missing: Reason = Reason.TOO_LARGE
+    """Why there is no document: the text is far too large to be held, or an edit could not be read
+    and the client's text is no longer known."""
 
 
 class DocumentStore:
@@ -263,6 +266,13 @@ class DocumentStore:
             entry.document.version = entry.document.version + 1 if version is None else version
         return True
 
+    def lose(self, uri: str) -> None:
+        """An edit could not be read: nothing is completed until the text comes whole again."""
+        entry = self._entries.get(uri)
+        if entry is not None:
+            entry.revision = next(self._revisions)
+            entry.document, entry.missing = None, Reason.STALE
+
     def close(self, uri: str) -> None:
         self._entries.pop(uri, None)
 
@@ -281,7 +291,9 @@ class DocumentStore:
         if entry is None:
             return Reason.NOT_OPEN
         document = entry.document
-        if document is None or document.num_chars > self.max_chars:
+        if document is None:
+            return entry.missing
+        if document.num_chars > self.max_chars:
             return Reason.TOO_LARGE
         if "\0" in document.text:
             return Reason.BINARY

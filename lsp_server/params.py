@@ -33,7 +33,8 @@ class OpenParams:
 class ChangeParams:
     uri: str
     version: int | None
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] | None
+    """None where they could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +110,21 @@ def parse_open(params: Any) -> OpenParams:
 def parse_change(params: Any) -> ChangeParams:
     params = _object(params, "params")
     document = _object(params.get("textDocument"), "textDocument")
-    changes = params.get("contentChanges")
-    if not isinstance(changes, list):
-        raise ParamsError(f"contentChanges must be a list, not {_kind(changes)}")
     return ChangeParams(
         uri=_string(document.get("uri"), "textDocument.uri"),
         version=_optional(_integer, document.get("version"), "textDocument.version"),
-        changes=tuple(
-            _change(change, f"contentChanges[{index}]") for index, change in enumerate(changes)
-        ),
+        changes=_changes(params.get("contentChanges")),
     )
+
+
+def _changes(changes: Any) -> tuple[Change, ...] | None:
+    """None where one of them cannot be read: those before it are of no use alone."""
+    try:
+        if not isinstance(changes, list):
+            raise ParamsError(f"contentChanges must be a list, not {_kind(changes)}")
+        return tuple(_change(change, f"contentChanges[{i}]") for i, change in enumerate(changes))
+    except ParamsError:
+        return None
 
 
 def parse_document(params: Any) -> DocumentParams:

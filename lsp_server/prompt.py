@@ -27,7 +27,7 @@ SUFFIX_CHARACTERS = 2000
 @dataclass(frozen=True, slots=True)
 class Prompt:
     prefix: str
-    """What the model continues. Empty where nothing but blanks precedes the cursor."""
+    """What the model continues."""
     suffix: str
     """The text after the cursor, cut at a line end."""
 

@@ -48,6 +48,9 @@ ACCEPT_COMMAND = "tabahead.didAcceptCompletionItem"
 EXPLAIN = "tabahead/explain"
 SECTION = "tabahead"
 
+MAX_WARNINGS = 5
+"""Faults of settings that are shown at once."""
+
 CONFIGURATION_TIMEOUT = 2.0
 """Seconds that the client gets to send its configuration before the model is loaded without."""
 
@@ -106,6 +109,7 @@ class Server:
         self._initialization_options: Mapping[str, Any] = {}
         self._section: Mapping[str, Any] = {}
         self._configuration = Configuration()
+        self._is_configured = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_is_gone: Callable[[], None] = lambda: None
         self._protocol.fm.features.update(self._handlers())
@@ -213,7 +217,7 @@ class Server:
         if self._capabilities.configuration:
             self._section = await self._ask_for_section()
             self._configure()
-        if self._hooks.ready is None:
+        if self._hooks.ready is None and self._is_configured:
             await self._loading.load(self._configuration.settings)
 
     async def _register(self, registration: types.Registration) -> None:
@@ -229,7 +233,10 @@ class Server:
         self.session.opened(params.uri)
 
     def _did_change(self, params: ChangeParams) -> None:
-        if not self.session.documents.change(params.uri, params.version, params.changes):
+        if params.changes is None:
+            logger.warning("an edit could not be read; waiting for the document's whole text")
+            self.session.documents.lose(params.uri)
+        elif not self.session.documents.change(params.uri, params.version, params.changes):
             logger.warning("ignored a change of a document that is not open")
 
     def _did_close(self, params: DocumentParams) -> None:
@@ -287,14 +294,18 @@ class Server:
                 self._initialization_options, self._section, self._root
             )
         except TabaheadError as error:
+            self.session.missing(str(error))
             self._window.show(Kind.ERROR, str(error))
             return
         new_warnings = [
             text for text in configuration.warnings if text not in self._configuration.warnings
         ]
-        self._configuration = configuration
+        self._configuration, self._is_configured = configuration, True
         self.session.options = configuration.options
         self.session.documents.max_chars = configuration.max_chars
+        if len(new_warnings) > MAX_WARNINGS:
+            rest = len(new_warnings) - MAX_WARNINGS
+            new_warnings[MAX_WARNINGS:] = [f"... and {rest} more faults in the settings."]
         if new_warnings:
             self._window.show(Kind.WARNING, "\n".join(new_warnings))
 

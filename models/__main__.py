@@ -47,11 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="models_command", required=True, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="what the catalogue has and what is here")
+    listing = _command(commands, "list", "what the catalogue has and what is here")
     listing.add_argument("--json", action="store_true", help="one JSON object on stdout")
     listing.set_defaults(models_run=_list)
 
-    fetch = commands.add_parser("fetch", help="download, verify and build a model")
+    fetch = _command(commands, "fetch", "download, verify and build a model", DEFAULT_MODEL)
     fetch.add_argument("name", metavar="NAME")
     fetch.add_argument(
         "--from-file",
@@ -74,9 +74,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("verify", _verify, "check every byte of a fetched model"),
         ("remove", _remove, "delete a model and its download"),
     ):
-        command = commands.add_parser(name, help=text)
+        command = _command(commands, name, text, DEFAULT_MODEL)
         command.add_argument("name", metavar="NAME")
         command.set_defaults(models_run=function)
+
+
+def _command(commands: Any, name: str, text: str, argument: str = "") -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        epilog=f"example:\n  tabahead models {name} {argument}".rstrip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -58,7 +58,7 @@ class Product:
             options=RequestOptions(max_tokens=merged.get("max_tokens", 64)),
             model=merged.get("model", "default"),
             settings=merged.get("model", "default"),
-            warnings=("a warning",) if merged.get("odd") else (),
+            warnings=tuple(f"warning {n}" for n in range(int(merged.get("odd", 0)))),
         )
 
     def load(

@@ -19,7 +19,13 @@ from tqdm import tqdm
 from lsp_server.bench.cases import load_held_cases
 from lsp_server.bench.engine import Bench, Prompt, Run
 from lsp_server.bench.methods import Method, load_methods
-from lsp_server.bench.report import geometric_mean, machine, publish, table
+from lsp_server.bench.report import (
+    bootstrap_interval,
+    geometric_mean,
+    machine,
+    publish,
+    table,
+)
 from lsp_server.engine.controller import CostCurve
 from lsp_server.engine.speedup import expected_tokens, speedup
 from lsp_server.engine.types import DecodeParams, Draft
@@ -102,6 +108,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "cases": len(bench.prompts),
         "cost_ms": dict(zip(bench.controller.curve.widths, bench.controller.curve.ms, strict=True)),
         "rows": [_plain_row(), *rows],
+        "combined_against_best": _combined_against_best(methods, tallies),
     }
     publish(result, _page(result), json_only=args.json)
     if args.plot is not None:
@@ -176,6 +183,21 @@ def _compare(
                 tallies[method.label].num_different += found != plain
 
 
+def _combined_against_best(methods: list[Method], tallies: dict[str, Tally]) -> dict[str, Any]:
+    """The single source that is best on the odd prompts against all of them, on the even ones."""
+    singles = [method for method in methods if not method.controlled]
+    best = max(singles, key=lambda m: geometric_mean(tallies[m.label].speedups[1::2] or [1.0]))
+    combined = next(method for method in methods if method.controlled)
+    pairs = zip(tallies[combined.label].speedups, tallies[best.label].speedups, strict=True)
+    ratios = [together / alone for together, alone in pairs][::2]
+    low, high = bootstrap_interval(ratios)
+    return {
+        "best": best.label,
+        "ratio": round(geometric_mean(ratios), 3),
+        "interval_95": [round(low, 3), round(high, 3)],
+    }
+
+
 def _plain_row() -> dict[str, Any]:
     return {
         "method": "plain",
@@ -237,4 +259,9 @@ def _page(result: dict[str, Any]) -> str:
                 f"{'yes' if row['exact'] else 'NO'}: {row['verified_by']}",
             )
         )
-    return table(rows)
+    against = result["combined_against_best"]
+    low, high = against["interval_95"]
+    return (
+        f"{table(rows)}\n\ncombined against {against['best']} (chosen on the odd prompts, compared"
+        f" on the even ones): {against['ratio']} (95 % interval {low} to {high})"
+    )

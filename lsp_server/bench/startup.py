@@ -21,7 +21,6 @@ from lsp_server.bench.report import machine, publish
 from lsp_server.errors import InferenceError
 from lsp_server.settings import Settings
 
-_ROUNDS = 7
 _TEXT = "def mean(values):\n    total = 0\n    for value in values:\n        total"
 _URI = "untitled:startup.py"
 _TIMEOUT = 120.0
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from lsp_server.engine.providers import default_threads
 
     imports, initializes = [], []
-    for _ in tqdm(range(_ROUNDS), unit="start"):
+    for _ in tqdm(range(args.rounds), unit="start"):
         imports.append(_import_seconds())
         client = StdioClient(settings.model)
         client.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "rss_mb": rss,
     }
     text = (
-        f"initialize answered after {result['initialize_s']:.3f} s (median of {_ROUNDS};"
+        f"initialize answered after {result['initialize_s']:.3f} s (median of {args.rounds};"
         f" importing the protocol library alone {result['import_s']:.3f} s),"
         f" first item after {first:.2f} s, {rss} MB resident then"
     )
@@ -123,9 +122,11 @@ def _first_item(model: str) -> tuple[float, int | None]:
         "context": {"triggerKind": 1},
     }
     while not (client.request("textDocument/inlineCompletion", ask) or {}).get("items"):
-        if time.perf_counter() - client.start > _TIMEOUT:
-            explained = client.request("tabahead/explain", {"textDocument": {"uri": _URI}})
-            raise InferenceError(f"No item within {_TIMEOUT:.0f} s: {explained}.")
+        explained = client.request("tabahead/explain", {"textDocument": {"uri": _URI}})
+        late = time.perf_counter() - client.start > _TIMEOUT
+        if late or explained["reason"] != "model-loading":
+            client.close()
+            raise InferenceError(explained.get("message") or f"No item came: {explained}.")
         time.sleep(0.01)
     seconds = time.perf_counter() - client.start
     rss = _resident_mb(client.process.pid)

@@ -33,7 +33,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("suite", choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--model", help="name in the catalogue or a model folder")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the evaluation sets")
-    parser.add_argument("--cases", type=int, metavar="N", help="how many prompts")
+    parser.add_argument("--cases", type=_positive, metavar="N", help="how many prompts")
+    parser.add_argument(
+        "--rounds", type=_positive, default=7, metavar="N", help="startup: how many starts"
+    )
     parser.add_argument("--full", action="store_true", help="more prompts, for a quiet hour")
     parser.add_argument(
         "--default-mode", action="store_true", help="lossless: without strict passes"
@@ -43,6 +46,12 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="matrix: a picture, too")
     parser.add_argument("--json", action="store_true", help="only the JSON object on stdout")
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -111,12 +111,11 @@ def _examine_model(settings: Settings, report: Report) -> None:
         if report.problems:
             return
         backend = load_backend(settings, lambda *_: None, CancelToken())
+        report.facts["runs"] = dict(backend.describe())
+        _probe(backend, report)
+        backend.close()
     except TabaheadError as error:
         report.problems.append(str(error))
-        return
-    report.facts["runs"] = dict(backend.describe())
-    _probe(backend, report)
-    backend.close()
 
 
 def _probe(backend: Any, report: Report) -> None:

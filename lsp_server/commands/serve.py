@@ -37,7 +37,10 @@ JOIN_TIMEOUT = 1.0
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "serve", help="serve an editor (the default)"
+        "serve",
+        help="serve an editor (the default)",
+        epilog="example:\n  tabahead --stdio\n  tabahead --tcp 127.0.0.1:8765 --model ./my-model",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     channel = parser.add_mutually_exclusive_group()
     channel.add_argument("--stdio", action="store_true", help="talk over stdin and stdout")

@@ -297,3 +297,17 @@ def test_a_missing_model_is_told_once_and_answers_say_so(tmp_path: Path) -> None
         assert explained["message"] in told["message"]
         assert not any(m.get("method") == "window/showMessage" for m in client.messages)
         assert client.stop() == 0
+
+
+def test_after_an_edit_that_cannot_be_read_nothing_is_completed_until_the_text_comes_whole(
+    client: ServerProcess, uri: str
+) -> None:
+    client.open(uri, "x = ")
+    assert client.complete(uri, 0, 4)["items"]
+    broken = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": 7}]}
+    client.notify("textDocument/didChange", broken)
+    assert client.complete(uri, 0, 4) is None
+    assert client.explain(uri)["reason"] == "stale"
+    whole = {"textDocument": {"uri": uri, "version": 3}, "contentChanges": [{"text": "y = "}]}
+    client.notify("textDocument/didChange", whole)
+    assert client.complete(uri, 0, 4)["items"]

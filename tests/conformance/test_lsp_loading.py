@@ -167,10 +167,20 @@ def test_a_warning_about_settings_is_shown_once() -> None:
         client.initialize(initializationOptions={"odd": True})
         ready(client)
         shown = client.notification("window/showMessage")
-        assert shown == {"type": 2, "message": "tabahead: a warning"}
+        assert shown == {"type": 2, "message": "tabahead: warning 0"}
         client.notify("workspace/didChangeConfiguration", {"settings": {"tabahead": {"odd": True}}})
         client.request("tabahead/explain", {"textDocument": {"uri": URI}})
         assert not any(m.get("method") == "window/showMessage" for m in client.messages)
+
+
+def test_of_many_faults_in_the_settings_a_few_are_shown() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize(initializationOptions={"odd": 5000})
+        message = client.notification("window/showMessage")["message"]
+        assert message.count("\n") == 5
+        assert "4995 more" in message
 
 
 def test_static_registration_only() -> None:

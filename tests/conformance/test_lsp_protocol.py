@@ -176,7 +176,7 @@ def test_a_request_of_an_unknown_method_is_answered_so(client: ServerProcess) ->
 def test_odd_notifications_and_responses_leave_the_server_alive(client: ServerProcess) -> None:
     client.notify("foo/bar", {"x": 1})
     client.notify("$/foo")
-    client.notify("textDocument/didChange", {"textDocument": {"uri": URI}})
+    client.notify("textDocument/didChange", {"textDocument": {"uri": "file:///elsewhere.py"}})
     client.notify("textDocument/didOpen", None)
     client.notify("textDocument/didClose", {})
     client.notify("$/cancelRequest", {"id": None})

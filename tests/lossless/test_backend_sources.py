@@ -6,9 +6,14 @@ import pytest
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
-from lsp_server.errors import ModelFilesError, SettingsError, TokenizerMismatchError
+from lsp_server.errors import (
+    InferenceError,
+    ModelFilesError,
+    SettingsError,
+    TokenizerMismatchError,
+)
 from lsp_server.loader import load_engine
-from lsp_server.settings import Settings
+from lsp_server.settings import EngineSettings, Settings
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 TEXT = (
@@ -108,3 +113,14 @@ def test_a_draft_model_with_a_reduced_head_is_no_target(folders):
     settings = Settings(model=str(folders["draft"]), sources=())
     with pytest.raises(ModelFilesError, match="is a draft model"):
         load_engine(settings, lambda *_: None, CancelToken())
+
+
+def test_no_room_for_a_prompt_is_told_with_the_settings_to_change(folders):
+    engine = backend(folders, "lookup", engine=EngineSettings(slot_tokens=256))
+    asked = CompletionRequest(Snapshot("file:///a.py", 1, "python", TEXT), 30, max_tokens=256)
+    with pytest.raises(InferenceError, match=r"max_tokens.*slot_tokens"):
+        tokens(engine, asked)
+
+
+def test_lines_of_blanks_are_nothing_to_continue(folders):
+    assert tokens(backend(folders, "lookup"), request("\n   \n\t\n  ")) == []

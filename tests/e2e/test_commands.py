@@ -1,0 +1,93 @@
+"""`doctor` and `bench` as a user runs them: exit codes, the last line of JSON, the remedies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_model import build_tiny_model
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("commands") / "tiny"
+    build_tiny_model(folder)
+    return folder
+
+
+@pytest.fixture
+def tabahead(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABAHEAD_HOME", str(tmp_path / "home"))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "lsp_server", *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
+        )
+
+    return run
+
+
+def test_doctor_says_that_a_sound_model_can_serve_and_how_it_runs(tabahead, tiny):
+    done = tabahead("doctor", "--model", str(tiny), "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["problems"]) == (0, [])
+    assert report["runs"]["provider"] == "CPUExecutionProvider"
+    assert report["width_probe"]["exact_from_two"]
+    assert set(report["cost_ms"]) >= {"1", "2", "5", "9"}
+
+
+def test_doctor_names_what_is_broken_and_the_remedy(tabahead, tiny, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in tiny.iterdir():
+        (broken / path.name).write_bytes(path.read_bytes())
+    data = bytearray((broken / "weights.data").read_bytes())
+    data[1000] ^= 1
+    (broken / "weights.data").write_bytes(data)
+    done = tabahead("doctor", "--model", str(broken))
+    assert done.returncode == 1
+    assert "PROBLEM" in done.stdout
+    assert "weights.data is corrupt" in done.stdout
+
+
+def test_doctor_without_a_model_says_how_to_fetch_it(tabahead):
+    done = tabahead("doctor", "--json")
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert done.returncode == 1
+    assert "tabahead models fetch smollm2-135m" in problem
+
+
+@pytest.mark.parametrize("suite", ["decode", "lossless"])
+def test_a_suite_prints_its_table_and_then_one_line_of_json(tabahead, tiny, suite):
+    done = tabahead("bench", suite, "--cases", "2", "--model", str(tiny))
+    assert done.returncode == 0, done.stderr
+    *table, last = done.stdout.strip().splitlines()
+    result = json.loads(last)
+    assert table
+    assert (result["suite"], result["cases"]) == (suite, 2)
+    assert {"cpu", "cores", "threads", "python", "onnxruntime"} <= result["machine"].keys()
+    if suite == "lossless":
+        assert (result["mismatches"], result["mode"]) == (0, "strict")
+    else:
+        assert result["plain_ms_per_token"] > 0
+        assert {"speedup", "p5_prompt_speedup", "tokens_per_pass"} <= result.keys()
+
+
+def test_json_alone_is_alone_on_stdout(tabahead, tiny):
+    done = tabahead("bench", "lossless", "--cases", "1", "--model", str(tiny), "--json")
+    assert json.loads(done.stdout)["cases"] == 1
+
+
+def test_startup_without_a_model_stops_at_once_with_the_remedy(tabahead):
+    done = tabahead("bench", "startup", "--rounds", "1")
+    assert done.returncode == 1
+    assert "tabahead models fetch" in done.stderr
+
+
+def test_the_version_is_told(tabahead):
+    assert tabahead("--version").stdout.startswith("tabahead ")
