@@ -95,12 +95,16 @@ class OnnxModel:
                     f"{self.manifest.name} has no {form!r} graph; build it again with"
                     " `tabahead models fetch` or `tabahead export build`."
                 )
-            self._sessions[form] = providers.create_session(
-                self.ort,
-                self.folder / self.manifest.forms[form],
-                threads=self.threads,
-                provider=self._wanted,
+            path = self.folder / self.manifest.forms[form]
+            session = providers.create_session(
+                self.ort, path, threads=self.threads, provider=self._wanted
             )
+            if not any(item.name == "logit_rows" for item in session.get_inputs()):
+                raise ModelFilesError(
+                    f"{path} gives logits of its last row only, and a draft of n tokens is verified"
+                    " by n + 1 rows; build the model with `tabahead export build`."
+                )
+            self._sessions[form] = session
         return self._sessions[form]
 
     def _state_sizes(self, states: Sequence[str]) -> dict[str, int]:
