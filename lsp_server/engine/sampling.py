@@ -114,8 +114,10 @@ def position_rng(seed: int, position: int) -> np.random.Generator:
     """The generator of one output position.
 
     Keyed by (seed, position), so that tokens that were drafted and discarded, or the number of
-    tokens a pass brought, leave no trace: the same seed gives the same text (Philox: Salmon et al.
-    2011, counter based). Any integer is a seed.
+    tokens a pass brought, leave no trace: with drafts that were not drawn the same seed gives the
+    same text. One that was drawn is accepted or corrected where a plain step would draw: then it is
+    the law that stays, and the text for the same drafts. (Philox: Salmon et al. 2011, counter
+    based.) Any integer is a seed.
     """
     key = seed % 2**128
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, position]))

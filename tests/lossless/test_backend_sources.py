@@ -69,8 +69,9 @@ def test_each_source_alone_drafts_without_changing_a_seeded_text(folders, source
     engine = backend(folders, source)
     plain = tokens(engine, request(TEXT, sources=(), strict=True, temperature=1.0, seed=3))
     drafted = request(TEXT, sources=(source,), strict=True, temperature=1.0, seed=3)
-    drawn = source in ("draft", "early_exit")
-    assert drawn or tokens(engine, drafted) == plain
+    found = tokens(engine, drafted)
+    drawn = source in ("draft", "early_exit")  # another text of the same law
+    assert drawn or found == plain
 
 
 def test_what_other_documents_say_reaches_the_corpus_and_the_own_one_does_not(folders):

@@ -15,6 +15,7 @@ import numpy as np
 
 from lsp_server.engine.sampling import draw, greedy_token, process
 from lsp_server.engine.types import ROOT, DecodeParams, Draft
+from lsp_server.errors import InferenceError
 
 if TYPE_CHECKING:
     from lsp_server.engine.types import Logits, Probs
@@ -48,7 +49,8 @@ def grow(
 
     Nothing follows one of `end_ids`, and a greedy draft holds none.
 
-    Raises InferenceError for logits that are no numbers, and what `row_behind` raises.
+    Raises InferenceError for logits that are no numbers, and what `row_behind` raises; behind a
+    drawn token an InferenceError ends the draft instead.
     """
     if params.greedy:
         return _greedy(source, how, params, token_ids, limit, end_ids, row_behind)
@@ -102,7 +104,13 @@ def _drawn(
     history = list(token_ids)
     rows: list[Probs] = []
     while len(rows) < limit and (not rows or history[-1] not in end_ids):
-        rows.append(process(row_behind(history[len(token_ids) :]), params, history))
+        try:
+            row = process(row_behind(history[len(token_ids) :]), params, history)
+        except InferenceError:
+            if not rows:
+                raise
+            break  # to give up what led here, because of what it is, would change the law
+        rows.append(row)
         uniform = draft_rng(params.seed, len(history)).random()
         history.append(draw(rows[-1], uniform))
     if not rows:
