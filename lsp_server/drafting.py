@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lsp_server.engine.controller import Controller
 from lsp_server.engine.drafter_manifest import DrafterManifest
-from lsp_server.engine.drafters.combined import Combined, PricedDrafter
+from lsp_server.engine.drafters.combined import Combined, PricedDrafter, Records
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
 from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_step
 from lsp_server.engine.drafters.eagle import Eagle
@@ -68,6 +68,7 @@ class _Document:
     drafter: Combined
     priced: Sequence[PricedDrafter]
     sources: tuple[str, ...]
+    trees: bool
 
 
 class DraftSources:
@@ -84,6 +85,7 @@ class DraftSources:
         self._trees = trees
         self.opened: dict[str, Opened] = {}
         self._documents: OrderedDict[str, _Document] = OrderedDict()
+        self._records: Records = {}
 
     def open_draft_model(self, model: OnnxModel, tokenizer: Tokenizer) -> None:
         """Draft with another model. Raises TokenizerMismatchError, ModelFilesError."""
@@ -140,9 +142,12 @@ class DraftSources:
         """The drafter of one document for the request that comes; None where nothing may draft."""
         if not sources:
             return None
+        # Where only chains are exact, a tree is verified as one: it is not drafted then.
+        trees = self._trees and (not params.strict or self._target.spec.tree_rows_exact)
         found = self._documents.pop(uri, None)
-        if found is None or found.slot is not slot or found.sources != sources:
-            found = self._document(uri, slot, sources)
+        wanted = (slot, sources, trees)
+        if found is None or (found.slot, found.sources, found.trees) != wanted:
+            found = self._document(uri, *wanted)
         self._documents[uri] = found
         if len(self._documents) > _MAX_DOCUMENTS:
             self._documents.popitem(last=False)
@@ -156,15 +161,17 @@ class DraftSources:
         """Source -> milliseconds of one drafted token, of those that take time."""
         return {name: round(source.step_cost_ms, 3) for name, source in self.opened.items()}
 
-    def _document(self, uri: str, slot: OnnxSlot, sources: tuple[str, ...]) -> _Document:
+    def _document(
+        self, uri: str, slot: OnnxSlot, sources: tuple[str, ...], trees: bool
+    ) -> _Document:
         lookup = PromptLookup()
         free: list[Drafter] = [lookup] if "lookup" in sources else []
         if "corpus" in sources:
             free.append(CorpusDrafter(self.corpus, uri))
         names = [name for name in self.opened if _is_named(name, sources)]
-        priced = [self.opened[name].make(uri, slot, self._trees) for name in names]
-        drafter = Combined(free, priced, self._controller, slot)
-        return _Document(slot, lookup, drafter, priced, sources)
+        priced = [self.opened[name].make(uri, slot, trees) for name in names]
+        drafter = Combined(free, priced, self._controller, slot, self._records)
+        return _Document(slot, lookup, drafter, priced, sources, trees)
 
     def _vocabulary(self, model: OnnxModel, form: str, num_tokens: int) -> DraftVocabulary:
         manifest, target_size = model.manifest, self._target.spec.vocab_size

@@ -15,7 +15,7 @@ from pathlib import Path
 from lsp_server.bench.cases import Case
 from lsp_server.bench.engine import Bench, Prompt
 from lsp_server.drafting import DraftSources
-from lsp_server.engine.drafters.combined import Combined
+from lsp_server.engine.drafters.combined import Combined, Records
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
 from lsp_server.engine.onnx_slot import OnnxSlot
 from lsp_server.engine.types import Drafter
@@ -115,10 +115,11 @@ def _priced(
 
 def _combined(bench: Bench, sources: DraftSources, slot: OnnxSlot, corpus: SessionCorpus) -> Method:
     priced = [opened.make("bench", slot, False) for opened in sources.opened.values()]
+    records: Records = {}
 
     def drafter(prompt: Prompt) -> Combined:
         free: list[Drafter] = [bench.lookup(prompt), CorpusDrafter(corpus, prompt.name)]
-        return Combined(free, priced, bench.controller, slot)
+        return Combined(free, priced, bench.controller, slot, records)
 
     return Method("combined", "chain", drafter, controlled=True)
 

@@ -94,13 +94,9 @@ class Controller:
         if not draft.is_tree:
             length, _ = self.choose(draft, num_fresh, strict=strict)
             return draft.select(range(length))
-        depths = draft.depths
-        widths = [sum(depth <= limit for depth in depths) for limit in range(1, draft.depth + 1)]
-        chances = [
-            self.acceptance(record_name(draft), 0, position) for position in range(draft.depth)
-        ]
-        limit, _ = self._best(chances, widths, 0.0, num_fresh, strict)
-        return draft.select([node for node, depth in enumerate(depths) if depth <= limit])
+        widths = widths_by_depth(draft)
+        limit, _ = self.plan(record_name(draft), widths, 0.0, num_fresh, strict=strict)
+        return draft.select([node for node, depth in enumerate(draft.depths) if depth <= limit])
 
     def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> tuple[int, float]:
         """How many tokens of a chain to verify, and expected tokens a millisecond then."""
@@ -109,13 +105,21 @@ class Controller:
         return self._best(chances, lengths, 0.0, num_fresh, strict)
 
     def plan(
-        self, source: str, limit: int, step_ms: float, num_fresh: int, *, strict: bool = False
+        self,
+        source: str,
+        widths: Sequence[int],
+        step_ms: float,
+        num_fresh: int,
+        *,
+        strict: bool = False,
     ) -> tuple[int, float]:
-        """How many tokens to ask of a source whose drafting costs `step_ms` a token, before it has
-        drafted any, and expected tokens a millisecond then. `source` as in `record_name`."""
-        lengths = range(1, limit + 1)
-        chances = [self.acceptance(source, 0, i - 1) for i in lengths]
-        return self._best(chances, lengths, step_ms, num_fresh, strict)
+        """How deep a draft to ask of a source whose drafting costs `step_ms` a depth, before it has
+        drafted any, and expected tokens a millisecond then.
+
+        `source` as in `record_name`; `widths[d]` tokens are to be verified of a draft d + 1 deep.
+        """
+        chances = [self.acceptance(source, 0, position) for position in range(len(widths))]
+        return self._best(chances, widths, step_ms, num_fresh, strict)
 
     def _best(
         self,
@@ -243,6 +247,12 @@ def cost_curve(
 def record_name(draft: Draft) -> str:
     """A source's trees succeed at other rates than its chains."""
     return f"{draft.source} tree" if draft.is_tree else draft.source
+
+
+def widths_by_depth(draft: Draft) -> list[int]:
+    """Tokens that are left of a draft cut at depth 1, 2, ..."""
+    depths = draft.depths
+    return [sum(depth <= limit for depth in depths) for limit in range(1, draft.depth + 1)]
 
 
 def _strength_class(strength: int) -> int:

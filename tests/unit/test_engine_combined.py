@@ -91,6 +91,66 @@ def test_a_source_that_drafts_trees_is_planned_by_the_record_of_its_trees():
     assert source.limits[-4:] == [1, 1, 1, 1]
 
 
+def test_a_source_of_trees_that_has_nothing_once_is_still_planned_by_its_trees():
+    controller = Controller(CHEAP)
+    tree = Draft((1, 2), "eagle", parents=(-1, -1))
+    answers = [tree, Draft((), "eagle"), *[tree] * 9]
+
+    class Trees(Source):
+        def propose(self, token_ids, limit, cancel=None) -> Draft:
+            self.limits.append(limit)
+            return answers[len(self.limits) - 1]
+
+    source = Trees("eagle", step_cost_ms=0.1)
+    both = combined([], [source], controller)
+    both.propose(PROMPT, 1)
+    learn(controller, "eagle", right=False)
+    for _ in range(60):
+        controller.observe(tree, (1, 9))
+    for _ in range(10):
+        both.propose(PROMPT, 1)
+    assert len(source.limits) == 11
+
+
+def test_no_tree_is_asked_for_whose_width_costs_more_than_it_brings():
+    """Of its depths each is right, but a pass of seven costs four plain ones."""
+    controller = Controller(CostCurve(WIDTHS, (10.0, 11.0, 20.0, 26.0, 32.0, 37.0, 50.0, 80.0)))
+    tree = Draft((1, 2, 3, 4, 5, 6), "eagle", parents=(-1, -1, -1, -1, -1, -1))
+
+    class Trees(Source):
+        def propose(self, token_ids, limit, cancel=None) -> Draft:
+            self.limits.append(limit)
+            return tree
+
+    source = Trees("eagle", step_cost_ms=0.1)
+    both = combined([], [source], controller)
+    for _ in range(10 * PROBE_EVERY):
+        if both.propose(PROMPT, 4).token_ids:
+            controller.observe(tree, (1, 9))
+    assert len(source.limits) <= 11
+
+
+def test_a_source_comes_to_be_tried_however_often_the_document_changes():
+    controller, records = Controller(CHEAP), {}
+    learn(controller, "draft", right=False)
+    model = Source("draft", step_cost_ms=9.0)
+    for _ in range(PROBE_EVERY + 2):
+        Combined([], [model], controller, slot(), records).propose(PROMPT, 4)
+    assert model.limits == [1]
+
+
+def test_a_source_is_not_tried_again_on_a_first_pass():
+    controller = Controller(CHEAP)
+    learn(controller, "draft", right=False)
+    model = Source("draft", step_cost_ms=9.0)
+    both = combined([], [model], controller)
+    for _ in range(PROBE_EVERY + 2):
+        both.propose([*PROMPT, 1, 2], 4)
+    assert model.limits == []
+    both.propose(PROMPT, 4)
+    assert model.limits == [1]
+
+
 def test_a_priced_source_that_costs_more_than_it_brings_is_left_alone_but_tried_again():
     controller = Controller(CHEAP)
     learn(controller, "draft", right=False)

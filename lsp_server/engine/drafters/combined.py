@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.controller import Controller, record_name
+from lsp_server.engine.controller import Controller, record_name, widths_by_depth
 from lsp_server.engine.types import Draft, Drafter, Slot
 from lsp_server.errors import Cancelled
 
@@ -32,6 +33,20 @@ class PricedDrafter(Drafter, Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Record:
+    """What is known of a priced source, whichever document it drafts for."""
+
+    last: Draft
+    """The last draft that had tokens: trees are learned apart, and each depth costs many tokens."""
+    rounds_since: int = 0
+    """Rounds since it was asked."""
+
+
+Records = dict[str, Record]
+"""By the name of the source."""
+
+
 class Combined:
     """Drafter protocol over several sources."""
 
@@ -43,16 +58,22 @@ class Combined:
         priced: Sequence[PricedDrafter],
         controller: Controller,
         slot: Slot,
+        records: Records | None = None,
     ) -> None:
-        """`free` and `priced` in the order in which ties are broken."""
+        """
+        Args:
+            free, priced: in the order in which ties are broken.
+            records: shared by the documents of a session, lest a source that is due to be tried
+                again is forgotten with each change of document; None: of this one alone.
+        """
         self._free = free
         self._priced = priced
         self._controller = controller
         self._slot = slot
         self.num_failures = 0
-        self._records = {source.name: source.name for source in priced}
-        """Source -> under which name the controller learns it: trees are learned apart."""
-        self._rounds_since = dict.fromkeys((source.name for source in priced), 0)
+        self._records: Records = {} if records is None else records
+        for source in priced:
+            self._records.setdefault(source.name, Record(Draft((), source.name)))
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
@@ -63,14 +84,17 @@ class Combined:
         num_fresh = len(token_ids) - len(self._slot.token_ids)
         copied, copied_rate = self._best_copy(token_ids, limit, num_fresh, cancel)
         source, length = self._best_priced(limit, num_fresh, copied_rate)
-        for name in self._rounds_since:
-            self._rounds_since[name] += 1
+        for priced in self._priced:
+            self._records[priced.name].rounds_since += 1
         if source is None:
             return copied
-        self._rounds_since[source.name] = 0
+        record = self._records[source.name]
+        record.rounds_since = 0
         drafted = self._ask(source, token_ids, length, cancel)
-        self._records[source.name] = record_name(drafted)
-        return drafted if drafted.token_ids else copied
+        if not drafted.token_ids:
+            return copied
+        record.last = drafted
+        return drafted
 
     def _best_copy(
         self, token_ids: Sequence[int], limit: int, num_fresh: int, cancel: CancelToken | None
@@ -109,13 +133,15 @@ class Combined:
     ) -> tuple[PricedDrafter | None, int]:
         best: tuple[PricedDrafter | None, int] = (None, 0)
         for source in self._priced:
-            record = self._records[source.name]
-            length, rate = self._controller.plan(record, limit, source.step_cost_ms, num_fresh)
+            last = self._records[source.name].last
+            length, rate = self._controller.plan(
+                record_name(last), _widths(last, limit), source.step_cost_ms, num_fresh
+            )
             if length and rate > rate_to_beat:
                 best, rate_to_beat = (source, length), rate
-        if best[0] is None:
+        if best[0] is None and num_fresh == 1:  # on a first pass heads have no state to start from
             for source in self._priced:
-                if self._rounds_since[source.name] >= PROBE_EVERY:
+                if self._records[source.name].rounds_since >= PROBE_EVERY:
                     return source, 1
         return best
 
@@ -135,3 +161,11 @@ class Combined:
             _log.exception("The drafter %r failed; going on without it.", source.name)
             self.num_failures += 1
             return Draft((), source.name)
+
+
+def _widths(last: Draft, limit: int) -> list[int]:
+    """Tokens to verify at depths 1, 2, ... `limit` of a draft like the last one; beneath a tree's
+    depth a token each, so that a short one does not keep its source from longer ones."""
+    known = widths_by_depth(last) if last.is_tree else []
+    deeper = range(1, limit - len(known) + 1)
+    return [*known, *((known[-1] if known else 0) + more for more in deeper)][:limit]
