@@ -24,6 +24,8 @@ from lsp_server.prompt import build_prompt
 
 _MAX_LEARNED = 200_000
 """Characters of a document that the corpus takes: a tenth of a second of tokenizing."""
+_MAX_WAITING = 64
+"""Accepted completions that wait for the corpus to be asked, which may be never."""
 
 
 class EngineBackend:
@@ -48,7 +50,7 @@ class EngineBackend:
         self._prompt_tokens = prompt_tokens
         self._load_ms = load_ms
         self._release = release
-        self._accepted: deque[str] = deque()
+        self._accepted: deque[str] = deque(maxlen=_MAX_WAITING)
         self._current: Snapshot | None = None
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
