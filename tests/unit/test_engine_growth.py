@@ -60,7 +60,11 @@ def test_a_tree_offers_fewer_runners_up_the_deeper_it_gets_and_goes_on_from_the_
 def test_a_tree_holds_what_is_likely_together_but_does_not_go_on_from_an_unsure_token():
     draft = grown([row_of(UNSURE)] * 3, 3, Growth(0.4, width=3))
     assert draft.token_ids == (5, 6, 7)
-    assert grown([row_of(UNSURE)] * 3, 3, Growth(0.4)).token_ids == ()
+
+
+def test_an_unsure_drafter_still_offers_a_token_so_that_its_record_shows_it():
+    assert grown([row_of(UNSURE)] * 3, 3, Growth(0.4)).token_ids == (5,)
+    assert grown([row_of(UNSURE)] * 3, 3, Growth(0.99, width=2)).token_ids == (5, 6)
 
 
 def test_a_tree_has_no_token_that_is_never_proposed_and_no_end():

@@ -30,7 +30,8 @@ class Growth:
     """How a source drafts."""
 
     min_probability: float = 0.4
-    """A greedy draft ends before a token (or siblings together) of less than this."""
+    """A greedy draft ends before a token (or siblings together) of less than this, but never before
+    its first: what a source is worth shows only when it drafts, and the step has been paid for."""
     width: int = 1
     """Tokens offered at the first position, one fewer at each that follows; 1: a chain. Greedy
     only: a drawn draft is a chain."""
@@ -81,7 +82,7 @@ def _greedy(
         best = greedy_token(row, params, history)
         offered = [best, *_runners_up(row, best, how.width - position - 1, end_ids)]
         probs = _probabilities(row, offered)
-        if best in end_ids or probs.sum() < how.min_probability:
+        if best in end_ids or (tokens and probs.sum() < how.min_probability):
             break
         parents += [node] * len(offered)
         node = len(tokens)
