@@ -15,6 +15,7 @@ from lsp_server.completion import CompletionRequest, CompletionStats, Piece, Sna
 from lsp_server.drafting import DraftSources
 from lsp_server.engine.controller import Controller
 from lsp_server.engine.decode import decode
+from lsp_server.engine.drafters.combined import Combined
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
 from lsp_server.engine.types import DecodeParams, DecodeStats
@@ -115,6 +116,7 @@ class EngineGeneration:
         self._request = request
         self._cancel = cancel
         self._decoding = DecodeStats()
+        self._drafter: Combined | None = None
         self._start = time.perf_counter()
 
     @property
@@ -124,6 +126,8 @@ class EngineGeneration:
             tokens=done.num_tokens,
             passes=done.num_passes,
             sources={name: dict(counts) for name, counts in done.sources.items()},
+            drafter_failures=done.num_drafter_failures
+            + (self._drafter.num_failures if self._drafter else 0),
             prompt_tokens=done.prompt_tokens,
             reused_tokens=done.reused_tokens,
             ms={
@@ -149,11 +153,12 @@ class EngineGeneration:
             seed=request.seed,
             strict=request.strict,
         )
+        self._drafter = backend.sources.drafter(uri, slot, request.sources, suffix_ids, params)
         steps = decode(
             slot,
             prompt_ids,
             params,
-            drafter=backend.sources.drafter(uri, slot, request.sources, suffix_ids, params),
+            drafter=self._drafter,
             controller=backend.controller,
             stats=self._decoding,
             cancel=self._cancel,

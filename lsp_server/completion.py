@@ -89,6 +89,8 @@ class CompletionStats:
     tokens: int = 0
     passes: int = 0
     sources: dict[str, dict[str, int]] = field(default_factory=dict)
+    drafter_failures: int = 0
+    """Drafts that could not be made; each cost a plain step."""
     prompt_tokens: int = 0
     reused_tokens: int = 0
     ms: dict[str, float] = field(
@@ -96,7 +98,8 @@ class CompletionStats:
     )
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        failures = {"drafter_failures": self.drafter_failures} if self.drafter_failures else {}
+        return failures | {
             "tokens": self.tokens,
             "passes": self.passes,
             "tokens_per_pass": round(self.tokens / self.passes, 3) if self.passes else 0.0,

@@ -138,7 +138,7 @@ class DraftSources:
         sources: tuple[str, ...],
         suffix_ids: Sequence[int],
         params: DecodeParams,
-    ) -> Drafter | None:
+    ) -> Combined | None:
         """The drafter of one document for the request that comes; None where nothing may draft."""
         if not sources:
             return None
@@ -152,6 +152,7 @@ class DraftSources:
         if len(self._documents) > _MAX_DOCUMENTS:
             self._documents.popitem(last=False)
         found.lookup.set_suffix(suffix_ids)
+        found.drafter.strict, found.drafter.num_failures = params.strict, 0
         for source in found.priced:
             if isinstance(source, DraftModel | EarlyExit):
                 source.set_params(params)

@@ -142,7 +142,7 @@ def _predicted(method: Method, tally: Tally, length: int, curve: CostCurve) -> f
     plain = curve.cost(1)
     width = 1 + method.num_tokens(length)
     expected = expected_tokens(tally.acceptance[:length])
-    return speedup(expected, curve.cost(width) / plain, length * method.step_ms / plain)
+    return speedup(expected, curve.cost(width) / plain, method.draft_ms(length) / plain)
 
 
 def _time(

@@ -38,7 +38,9 @@ class Method:
     extra_parameters: int = 0
     extra_mb: float = 0.0
     step_ms: float = 0.0
-    """To draft one token; of a tree, one depth."""
+    """One step of the drafter."""
+    draft_ms: Callable[[int], float] = lambda depth: 0.0
+    """Depth of a draft -> what it costs to make."""
     tree_tokens: tuple[int, ...] = ()
     controlled: bool = False
     """Runs under the controller, not with drafts of one length."""
@@ -109,6 +111,7 @@ def _priced(
         extra_parameters=getattr(opened.manifest, "num_parameters", 0),
         extra_mb=0.0 if own is None else _megabytes(own),
         step_ms=opened.step_cost_ms,
+        draft_ms=lambda depth: drafter.draft_cost_ms((), depth),
         tree_tokens=_TREE_TOKENS.get(name, _WIDTH_TOKENS) if trees else (),
     )
 

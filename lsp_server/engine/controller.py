@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+import itertools
 import json
 import logging
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_server.engine.speedup import expected_tokens, speedup
+from lsp_server.engine.speedup import expected_by_depth, speedup
 from lsp_server.engine.types import ROOT, Draft
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _MARGIN = 1.03
 """A draft must promise this much over a plain pass: estimates and clocks are noisy."""
 _DECAY = 0.97
 """Weight of what was seen a round before: a file differs from the last one."""
+_NEGLIGIBLE = 0.01
+"""Expected tokens; a draft is not looked at deeper than where a further token adds less."""
 _CAUTION = 0.5
 """Standard errors that are taken off an estimate: to draft on a guess costs more than to wait.
 
@@ -95,53 +98,59 @@ class Controller:
             length, _ = self.choose(draft, num_fresh, strict=strict)
             return draft.select(range(length))
         widths = widths_by_depth(draft)
-        limit, _ = self.plan(record_name(draft), widths, 0.0, num_fresh, strict=strict)
+        chances = self._chances(record_name(draft), 0)  # what it cost to draft is spent
+        limit, _ = self._best(chances, widths, None, num_fresh, strict)
         return draft.select([node for node, depth in enumerate(draft.depths) if depth <= limit])
 
     def choose(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> tuple[int, float]:
         """How many tokens of a chain to verify, and expected tokens a millisecond then."""
         lengths = range(1, len(draft.token_ids) + 1)
-        chances = [self.acceptance(draft.source, draft.strength, i - 1) for i in lengths]
-        return self._best(chances, lengths, 0.0, num_fresh, strict)
+        chances = self._chances(draft.source, _strength_class(draft.strength))
+        return self._best(chances, lengths, None, num_fresh, strict)
 
     def plan(
         self,
         source: str,
         widths: Sequence[int],
-        step_ms: float,
+        draft_ms: Sequence[float],
         num_fresh: int,
         *,
         strict: bool = False,
     ) -> tuple[int, float]:
-        """How deep a draft to ask of a source whose drafting costs `step_ms` a depth, before it has
-        drafted any, and expected tokens a millisecond then.
+        """How deep a draft to ask of a source before it has drafted any, and expected tokens a
+        millisecond then.
 
-        `source` as in `record_name`; `widths[d]` tokens are to be verified of a draft d + 1 deep.
+        `source` as in `record_name`; a draft d + 1 deep costs `draft_ms[d]`, and `widths[d]` tokens
+        of it are to be verified.
         """
-        chances = [self.acceptance(source, 0, position) for position in range(len(widths))]
-        return self._best(chances, widths, step_ms, num_fresh, strict)
+        return self._best(self._chances(source, 0), widths, draft_ms, num_fresh, strict)
 
     def _best(
         self,
-        chances: Sequence[float],
+        chances: Iterator[float],
         widths: Sequence[int],
-        step_ms: float,
+        draft_ms: Sequence[float] | None,
         num_fresh: int,
         strict: bool,
     ) -> tuple[int, float]:
         """The depth with the best rate; 0 and the plain rate where none beats it by the margin.
 
-        `chances[d]` is P(depth d + 1 is accepted | depth d was), `widths[d]` the tokens to verify.
+        `chances` are P(depth d + 1 is accepted | depth d was) for d = 0, 1, ..., `widths[d]` the
+        tokens to verify, `draft_ms[d]` what the draft costs (None: nothing).
         """
         curve = self._strict_curve if strict else self.curve
         plain = curve.cost(1)
         # What the fresh tokens cost beyond a plain pass is spent either way; were it counted, the
         # end of a long prompt would make any draft look cheap.
         spent = curve.cost(num_fresh) - plain
-        best_depth, best_speedup = 0, _MARGIN
-        for depth, width in enumerate(widths, start=1):
-            pass_cost = (curve.cost(num_fresh + width) - spent) / plain
-            gain = speedup(expected_tokens(chances[:depth]), pass_cost, depth * step_ms / plain)
+        best_depth, best_speedup, before = 0, _MARGIN, 1.0
+        for depth, expected in enumerate(expected_by_depth(chances), start=1):
+            if depth > len(widths) or expected - before < _NEGLIGIBLE:
+                break
+            before = expected
+            pass_cost = (curve.cost(num_fresh + widths[depth - 1]) - spent) / plain
+            draft_cost = draft_ms[depth - 1] / plain if draft_ms else 0.0
+            gain = speedup(expected, pass_cost, draft_cost)
             if gain > best_speedup:
                 best_depth, best_speedup = depth, gain
         return best_depth, (best_speedup if best_depth else 1.0) / plain
@@ -153,13 +162,14 @@ class Controller:
         """
         kind = 0 if draft.is_tree else _strength_class(draft.strength)
         source = record_name(draft)
-        node = ROOT
+        node, bound = ROOT, 1.0
         for position, token in enumerate(emitted):
             children = draft.children(node)
             if not children:
                 return
             hit = next((child for child in children if draft.token_ids[child] == token), None)
-            true, seen = self._evidence(source, kind, position)
+            true, seen = self._evidence(source, kind, position, bound)
+            bound = true / seen
             accepted = float(hit is not None)
             self._seen[source, kind, position] = (true * _DECAY + accepted, seen * _DECAY + 1.0)
             if hit is None:
@@ -168,23 +178,25 @@ class Controller:
 
     def acceptance(self, source: str, strength: int, position: int) -> float:
         """P(token at `position` is accepted | those before it were), cautiously."""
-        true, seen = self._evidence(source, _strength_class(strength), position)
-        mean = true / seen
-        return max(0.0, mean - _CAUTION * math.sqrt(mean * (1.0 - mean) / seen))
+        chances = self._chances(source, _strength_class(strength))
+        return next(itertools.islice(chances, position, None))
 
-    def _evidence(self, source: str, kind: int, position: int) -> tuple[float, float]:
+    def _chances(self, source: str, kind: int) -> Iterator[float]:
+        """Of the positions in turn: the mean of the evidence less some of its standard error."""
+        bound = 1.0
+        for position in itertools.count():
+            true, seen = self._evidence(source, kind, position, bound)
+            mean = bound = true / seen
+            yield max(0.0, mean - _CAUTION * math.sqrt(mean * (1.0 - mean) / seen))
+
+    def _evidence(self, source: str, kind: int, position: int, bound: float) -> tuple[float, float]:
         """What was seen, or a first guess that decays like it.
 
         Where a source fails at its first tokens, those behind are never reached: their guess is at
-        most what the position before them has come to.
+        most `bound`, what the position before them has come to.
         """
-        if (source, kind, position) in self._seen:
-            return self._seen[source, kind, position]
-        guess = _PRIORS[kind]
-        if position > 0:
-            true, seen = self._evidence(source, kind, position - 1)
-            guess = min(guess, true / seen)
-        return guess * _PRIOR_WEIGHT, _PRIOR_WEIGHT
+        guess = min(_PRIORS[kind], bound) * _PRIOR_WEIGHT
+        return self._seen.get((source, kind, position), (guess, _PRIOR_WEIGHT))
 
 
 def measure(slot: Slot, clock: Callable[[], float] = time.perf_counter) -> CostCurve:

@@ -222,13 +222,18 @@ def _usable(draft: Draft, limit: int, room: int, spec: ModelSpec, greedy: bool) 
         draft = dataclasses.replace(draft, draft_probs=None)
     if draft.draft_probs is not None:
         return _usable_drawn(draft, limit, spec)
+    if draft.parents is None:
+        ends = (i for i, token in enumerate(draft.token_ids) if not _is_known(token, spec))
+        return draft.select(range(min(next(ends, len(draft.token_ids)), limit, room)))
     kept: set[int] = {ROOT}
     for node, (token, depth) in enumerate(zip(draft.token_ids, draft.depths, strict=True)):
-        parent = node - 1 if draft.parents is None else draft.parents[node]
-        known = 0 <= token < spec.vocab_size and token not in spec.eos_ids
-        if known and depth <= limit and parent in kept:
+        if _is_known(token, spec) and depth <= limit and draft.parents[node] in kept:
             kept.add(node)
     return draft.select(sorted(kept - {ROOT})[:room])
+
+
+def _is_known(token: int, spec: ModelSpec) -> bool:
+    return 0 <= token < spec.vocab_size and token not in spec.eos_ids
 
 
 def _usable_drawn(draft: Draft, limit: int, spec: ModelSpec) -> Draft:

@@ -5,10 +5,23 @@ paying. Closed forms of Leviathan et al. 2023 (arXiv 2211.17192), with the measu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 PassCost = Callable[[int], float]
 """V: tokens of a target pass -> its cost. The cost of a draft is in the same unit."""
+
+
+def expected_by_depth(acceptances: Iterable[float]) -> Iterator[float]:
+    """Expected tokens of a pass with 1, 2, ... drafted tokens.
+
+    >>> list(expected_by_depth([0.5, 0.5]))
+    [1.5, 1.75]
+    """
+    expected = reached = 1.0
+    for acceptance in acceptances:
+        reached *= acceptance
+        expected += reached
+        yield expected
 
 
 def expected_tokens(acceptances: Iterable[float]) -> float:
@@ -21,10 +34,9 @@ def expected_tokens(acceptances: Iterable[float]) -> float:
     >>> expected_tokens([0.5, 0.5])
     1.75
     """
-    expected = reached = 1.0
-    for acceptance in acceptances:
-        reached *= acceptance
-        expected += reached
+    expected = 1.0
+    for expected in expected_by_depth(acceptances):  # noqa: B007 - the last one counts
+        pass
     return expected
 
 

@@ -27,6 +27,9 @@ class Source:
     limits: list[int] = field(default_factory=list)
     histories: list[tuple[int, ...]] = field(default_factory=list)
 
+    def draft_cost_ms(self, token_ids, depth: int) -> float:
+        return depth * self.step_cost_ms
+
     def propose(self, token_ids, limit, cancel=None) -> Draft:
         self.limits.append(limit)
         self.histories.append(tuple(token_ids))
@@ -201,7 +204,7 @@ def test_the_output_is_that_of_plain_decoding_whatever_the_sources_do(kind, othe
     target = FakeSlot(model)
     controller = Controller(CHEAP)
     priced = AdversarialDrafter(right, other, 1, name="draft")
-    priced.step_cost_ms = 0.1
+    priced.draft_cost_ms = lambda token_ids, depth: 0.1 * depth
     free = [AdversarialDrafter(right, kind, name="lookup")]
     drafter = Combined(free, [priced], controller, target)
     steps = run(target, params=params, drafter=drafter, controller=controller)
@@ -215,3 +218,27 @@ def test_the_sources_named_in_the_steps_are_those_that_drafted():
     drafter = Combined([AdversarialDrafter(right, name="lookup")], [], controller, target)
     steps = run(target, drafter=drafter, controller=controller)
     assert {step.source for step in steps if step.num_proposed} == {"lookup"}
+
+
+def test_a_source_that_fails_rests_and_is_tried_again():
+    broken = Source("lookup", error=RuntimeError("a defect"))
+    both = combined([broken, Source("corpus")])
+    for _ in range(PROBE_EVERY + 1):
+        both.propose(PROMPT, 3)
+    assert (both.num_failures, len(broken.limits)) == (2, 2)
+
+
+def test_copies_that_do_not_pay_take_turns_in_being_judged():
+    controller = Controller(CostCurve(WIDTHS, tuple(10.0 * width for width in WIDTHS)))
+    both = combined([Source("lookup"), Source("corpus")], controller=controller)
+    judged = {both.propose(PROMPT, 3).source for _ in range(2)}
+    assert judged == {"lookup", "corpus"}
+
+
+def test_a_strict_request_is_planned_with_the_strict_cost_of_a_plain_pass():
+    """A plain pass of two rows costs what a pass with one drafted token does."""
+    dear = CostCurve(WIDTHS, (10.0, 14.0, 40.0, 60.0, 80.0, 100.0, 160.0, 300.0))
+    both = combined([Source("lookup", (1,))], controller=Controller(dear))
+    assert both._best_copy(PROMPT, 1, 1, None)[1] == pytest.approx(1 / 10.0)
+    both.strict = True
+    assert both._best_copy(PROMPT, 1, 1, None)[1] > 1 / 14.0

@@ -27,9 +27,8 @@ shows only when it drafts."""
 class PricedDrafter(Drafter, Protocol):
     """A source whose drafting takes time."""
 
-    @property
-    def step_cost_ms(self) -> float:
-        """Milliseconds of one drafted token, measured at load."""
+    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
+        """Milliseconds of a draft so deep behind this text, by what was measured at load."""
         ...
 
 
@@ -70,7 +69,12 @@ class Combined:
         self._priced = priced
         self._controller = controller
         self._slot = slot
+        self.strict = False
+        """Whether the request that comes is; set before each."""
         self.num_failures = 0
+        self._resting: dict[str, int] = {}
+        """Sources that have failed -> rounds in which they are not asked."""
+        self._num_unpaid = 0
         self._records: Records = {} if records is None else records
         for source in priced:
             self._records.setdefault(source.name, Record(Draft((), source.name)))
@@ -82,8 +86,9 @@ class Combined:
         if limit < 1:
             return Draft((), self.name)
         num_fresh = len(token_ids) - len(self._slot.token_ids)
+        self._resting = {name: left - 1 for name, left in self._resting.items() if left > 1}
         copied, copied_rate = self._best_copy(token_ids, limit, num_fresh, cancel)
-        source, length = self._best_priced(limit, num_fresh, copied_rate)
+        source, length = self._best_priced(token_ids, limit, num_fresh, copied_rate)
         for priced in self._priced:
             self._records[priced.name].rounds_since += 1
         if source is None:
@@ -99,20 +104,23 @@ class Combined:
     def _best_copy(
         self, token_ids: Sequence[int], limit: int, num_fresh: int, cancel: CancelToken | None
     ) -> tuple[Draft, float]:
-        best, best_rate = Draft((), self.name), self._controller.choose(Draft((), ""), num_fresh)[1]
-        first: Draft | None = None
+        choose, strict = self._controller.choose, self.strict
+        best, best_rate = Draft((), self.name), choose(Draft((), ""), num_fresh, strict=strict)[1]
+        unpaid: list[Draft] = []
         for source in self._free:
             draft = self._ask(source, token_ids, limit, cancel)
-            length, rate = self._controller.choose(draft, num_fresh)
+            length, rate = choose(draft, num_fresh, strict=strict)
             if length and rate > best_rate:
                 best, best_rate = draft, rate
-            if first is None and draft.token_ids:
-                first = draft
+            elif draft.token_ids:
+                unpaid.append(draft)
         if 0 < len(best.token_ids) < limit:
             best = self._continued(best, token_ids, limit, cancel)
-        if not best.token_ids and first is not None:
-            # Not worth verifying, but the controller learns for nothing whether it comes true.
-            return first, best_rate
+        if not best.token_ids and unpaid:
+            # Not worth verifying, but the controller learns for nothing whether it comes true; the
+            # sources take turns in that.
+            self._num_unpaid += 1
+            best = unpaid[self._num_unpaid % len(unpaid)]
         return best, best_rate
 
     def _continued(
@@ -129,18 +137,20 @@ class Combined:
         return draft
 
     def _best_priced(
-        self, limit: int, num_fresh: int, rate_to_beat: float
+        self, token_ids: Sequence[int], limit: int, num_fresh: int, rate_to_beat: float
     ) -> tuple[PricedDrafter | None, int]:
         best: tuple[PricedDrafter | None, int] = (None, 0)
-        for source in self._priced:
+        awake = [source for source in self._priced if source.name not in self._resting]
+        for source in awake:
             last = self._records[source.name].last
+            costs = [source.draft_cost_ms(token_ids, depth) for depth in range(1, limit + 1)]
             length, rate = self._controller.plan(
-                record_name(last), _widths(last, limit), source.step_cost_ms, num_fresh
+                record_name(last), _widths(last, limit), costs, num_fresh, strict=self.strict
             )
             if length and rate > rate_to_beat:
                 best, rate_to_beat = (source, length), rate
         if best[0] is None and num_fresh == 1:  # on a first pass heads have no state to start from
-            for source in self._priced:
+            for source in awake:
                 if self._records[source.name].rounds_since >= PROBE_EVERY:
                     return source, 1
         return best
@@ -152,7 +162,9 @@ class Combined:
         limit: int,
         cancel: CancelToken | None,
     ) -> Draft:
-        """A source that fails is passed over; the others go on."""
+        """A source that fails is passed over and rests a while; the others go on."""
+        if source.name in self._resting:
+            return Draft((), source.name)
         try:
             return source.propose(token_ids, limit, cancel)
         except Cancelled:
@@ -160,6 +172,7 @@ class Combined:
         except Exception:  # noqa: BLE001 - whatever a source does, the round goes on
             _log.exception("The drafter %r failed; going on without it.", source.name)
             self.num_failures += 1
+            self._resting[source.name] = PROBE_EVERY
             return Draft((), source.name)
 
 

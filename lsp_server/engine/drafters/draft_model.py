@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.drafters.cost import measure_step
+from lsp_server.engine.drafters.cost import measure_step, reading_ms
 from lsp_server.engine.drafters.growth import Growth, grow
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary
 from lsp_server.engine.prefix import common_prefix
@@ -50,7 +50,15 @@ class DraftModel:
         self._vocabulary = vocabulary
         self._growth = growth or Growth()
         self._params = DecodeParams()
-        self.step_cost_ms = step_cost_ms
+        self._step_cost_ms = step_cost_ms
+        self._read: Sequence[int] = ()
+        """The slot's text when it was last used."""
+
+    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
+        """A step for each token, and this round's share of reading what the model has not seen."""
+        num_known = common_prefix(self._read, token_ids)
+        reading = reading_ms(len(token_ids) - num_known, self._step_cost_ms)
+        return depth * self._step_cost_ms + reading
 
     def set_params(self, params: DecodeParams) -> None:
         """Of the request that comes next; where they are greedy, drafts need no distributions."""
@@ -65,6 +73,7 @@ class DraftModel:
         the model does not know, Cancelled out of a running pass.
         """
         slot = self._model.slot(self._key)
+        self._read = slot.token_ids
         limit = min(limit, slot.spec.context_length - len(token_ids) + 1)
         if limit < 1 or not token_ids:
             return Draft((), self.name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from lsp_server.cancellation import CancelToken
+from lsp_server.engine.drafters.cost import reading_ms
 from lsp_server.engine.drafters.heads import StateSlot, has_newest_state, top_choices
 from lsp_server.engine.drafters.trees import (
     Chain,
@@ -88,10 +89,11 @@ class Eagle:
         self._text: list[int] = []
         """What the rows were fed of, and perhaps more."""
 
-    @property
-    def step_cost_ms(self) -> float:
-        """Milliseconds of one drafted token of a chain, or of one more depth of a tree."""
-        return self._head.step_cost_ms
+    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
+        """A step for each depth, and this round's share of reading what the head has not seen."""
+        step = self._head.step_cost_ms
+        num_known = min(common_prefix(self._text, token_ids), self._rows.num_rows)
+        return depth * step + reading_ms(len(token_ids) - num_known, step)
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None

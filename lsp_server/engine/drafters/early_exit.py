@@ -61,7 +61,11 @@ class EarlyExit:
         self._vocabulary = vocabulary
         self._growth = growth or Growth()
         self._params = DecodeParams()
-        self.step_cost_ms = step_cost_ms
+        self._step_cost_ms = step_cost_ms
+
+    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
+        """A step for each token; the text is in the target's own cache."""
+        return depth * self._step_cost_ms
 
     def set_params(self, params: DecodeParams) -> None:
         """Of the request that comes next; where they are greedy, drafts need no distributions."""

@@ -52,9 +52,8 @@ class Medusa:
         self._slot = slot
         self._shape = shape or Chain()
 
-    @property
-    def step_cost_ms(self) -> float:
-        """Milliseconds of a whole draft: one pass, however many tokens it gives."""
+    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
+        """One pass, however many tokens it gives."""
         return self._head.step_cost_ms
 
     def propose(
