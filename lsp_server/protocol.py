@@ -59,7 +59,7 @@ class LazyConverter:
 
     def __getattr__(self, name: str) -> Any:
         if self._converter is None:
-            self._converter = default_converter()  # type: ignore[no-untyped-call]
+            self._converter = default_converter()  # type: ignore[no-untyped-call]  # of the library
         return getattr(self._converter, name)
 
 
@@ -113,7 +113,7 @@ class Protocol(LanguageServerProtocol):
         """Let requests that were just cancelled send their answers."""
         if tasks := self.requests_under_way():
             await asyncio.wait(tasks, timeout=PATIENCE)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # their callbacks, which send the answers, run in the next turn
 
     def _receive_request(self, msg_id: Any, method: str, message: Mapping[str, Any]) -> None:
         if _id_or_none(msg_id) is None:
@@ -223,7 +223,7 @@ class Protocol(LanguageServerProtocol):
             future.cancel()
 
     @lsp_method(types.INITIALIZE)
-    def lsp_initialize(  # type: ignore[override]
+    def lsp_initialize(  # type: ignore[override]  # our own parameter class
         self, params: InitializeParams
     ) -> Generator[Any, Any, Mapping[str, Any]]:
         """The handler's result is the answer: building it from types costs 30 ms of start-up."""

@@ -100,7 +100,7 @@ class Server:
         self._framework = _Framework(
             "tabahead", version, protocol_cls=Protocol, converter_factory=LazyConverter
         )
-        self._protocol: Protocol = self._framework.protocol  # type: ignore[assignment]
+        self._protocol: Protocol = self._framework.protocol  # type: ignore[assignment]  # as told
         self._window = Window(self._protocol)
         self._loading = Loading(self.session, self._window, hooks.load, hooks.fetch, self._start)
         self._inbox: asyncio.Queue[bytes | OversizedMessage | None] = asyncio.Queue()

@@ -206,8 +206,8 @@ class Session:
             )
         except Cancelled as cancelled:
             return Answer(_reason_of(cancelled))
-        except Exception as error:  # noqa: BLE001
-            # Whatever the engine does, the server lives on. No message: it could hold user code.
+        except Exception as error:  # noqa: BLE001 - whatever the engine does, the server lives on
+            # The log gets no message: it could hold user code.
             frames = "".join(traceback.format_tb(error.__traceback__))
             logger.error("completion failed: %s\n%s", type(error).__name__, frames)
             return Answer(Reason.ENGINE_ERROR, message=f"The engine failed: {error}")
@@ -265,6 +265,8 @@ class Session:
 
     def _learn(self, uri: str) -> None:
         learn, snapshot = self._listener.learn, self.documents.snapshot(uri)
+        if "corpus" not in self.options.sources:
+            return  # nothing would read it, and to tokenize a file holds up the next request
         if learn is None or isinstance(snapshot, Reason) or self.options.refuse(snapshot):
             return
         done = self.scheduler.submit(f"{LEARN} {uri}", lambda cancel: learn(snapshot))

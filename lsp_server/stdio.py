@@ -179,7 +179,7 @@ def exit_after(seconds: float, code: int) -> None:
     """The last resort: end the process although something still runs."""
 
     def run() -> None:
-        time.sleep(seconds)
+        time.sleep(seconds)  # a grace, on a thread that nobody waits for
         os._exit(code)
 
     threading.Thread(target=run, name="tabahead-last-resort", daemon=True).start()
@@ -190,7 +190,7 @@ def watch_process(pid: int, when_gone: Callable[[], None], interval: float = 1.0
 
     def run() -> None:
         while is_running(pid):
-            time.sleep(interval)
+            time.sleep(interval)  # no portable call waits for a process that is not a child
         when_gone()
 
     threading.Thread(target=run, name="tabahead-parent-watch", daemon=True).start()
@@ -216,7 +216,7 @@ def is_running(pid: int) -> bool:
 def _is_running_on_windows(pid: int) -> bool:
     import ctypes
 
-    kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
+    kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]  # Windows
     synchronize, wait_timeout = 0x00100000, 0x102
     handle = kernel.OpenProcess(synchronize, False, pid)
     if not handle:

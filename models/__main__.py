@@ -297,7 +297,7 @@ def _stop_main_thread() -> None:
     """Like Ctrl-C, so that pip and partial files go too; what does not hear that is ended."""
     if hasattr(signal, "pthread_kill") and (main_id := threading.main_thread().ident):
         signal.pthread_kill(main_id, signal.SIGINT)
-    time.sleep(_CLEAN_UP_S)
+    time.sleep(_CLEAN_UP_S)  # on a thread of its own; the main one ends the process sooner
     os._exit(_INTERRUPTED)
 
 

@@ -47,7 +47,7 @@ def pip_download(requirement: str, into: Path, progress: Progress) -> Path:
                     progress("download", int(match[1]), int(match[2]))
                 elif line.strip():
                     said.append(line.strip())
-        except BaseException:
+        except BaseException:  # Ctrl-C and a cancelling progress too: pip must not go on alone
             process.kill()
             raise
     wheels = sorted(into.glob("*.whl"))

@@ -323,7 +323,7 @@ def _patiently(action: Callable[[], _T]) -> _T:
         except PermissionError:
             if os.name != "nt":
                 raise
-            time.sleep(0.05)
+            time.sleep(0.05)  # the other process is done in an instant and tells nobody
     return action()
 
 

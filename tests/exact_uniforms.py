@@ -22,7 +22,7 @@ class ExactChoices(Choices):
     def __init__(self) -> None:
         super().__init__(grid=1)
 
-    def random(self) -> Uniform:  # type: ignore[override]
+    def random(self) -> Uniform:  # type: ignore[override]  # exact, no float
         return Uniform(self, [Fraction(0), Fraction(1)])
 
 

@@ -198,7 +198,7 @@ class AdversarialDrafter:
             case "raising":
                 raise RuntimeError("the drafter has a defect")
             case "not_a_draft":
-                return None  # type: ignore[return-value]
+                return None  # type: ignore[return-value]  # the defect that is played
             case "empty":
                 truth = []
             case "wrong":

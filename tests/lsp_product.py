@@ -48,6 +48,8 @@ class Product:
     fetch_fails: Exception | None = None
     fetch_ended: queue.Queue[str] = field(default_factory=queue.Queue)
     server: Server | None = None
+    exit_code: int | None = None
+    """Of the server, once it has ended by itself."""
 
     def configure(
         self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
@@ -84,7 +86,7 @@ class Product:
             progress("download", 1, 2)
             try:
                 while not self.fetched.is_set():
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.01)  # set by the test, from another thread
             except asyncio.CancelledError:
                 self.fetch_ended.put("cancelled")
                 raise
@@ -120,6 +122,7 @@ def served(product: Product) -> Iterator[RawClient]:
         client.notify("exit")
         thread.join(TIMEOUT)
         assert codes == [0]
+        product.exit_code = codes[0]
     finally:
         product.gate.set()
         product.fetched.set()

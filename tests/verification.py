@@ -149,13 +149,13 @@ def as_chain(draft: Draft) -> Draft:
 
 def chain_rejection(choices: ExactChoices, setting: Setting) -> tuple[int, ...]:
     draft = as_chain(setting.draft(choices, independent))
-    rule = rejection(draft, setting.row(draft), lambda depth: choices)  # type: ignore[arg-type]
+    rule = rejection(draft, setting.row(draft), lambda depth: choices)  # type: ignore[arg-type]  # exact stand-ins
     return emitted(draft, verify(draft, rule))
 
 
 def block(choices: ExactChoices, setting: Setting) -> tuple[int, ...]:
     draft = as_chain(setting.draft(choices, independent))
-    return emitted(draft, verify_block(draft, setting.row(draft), choices))  # type: ignore[arg-type]
+    return emitted(draft, verify_block(draft, setting.row(draft), choices))  # type: ignore[arg-type]  # exact stand-ins
 
 
 def single_sample(choices: ExactChoices, setting: Setting) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ def single_sample(choices: ExactChoices, setting: Setting) -> tuple[int, ...]:
     draft = setting.draft(choices, independent)
     probs = draft.draft_probs
     token = draft.token_ids[0]
-    return (rejection_sample(setting.row(draft)(0), probs[0], token, choices)[1],)  # type: ignore[index, arg-type]
+    return (rejection_sample(setting.row(draft)(0), probs[0], token, choices)[1],)  # type: ignore[index, arg-type]  # exact stand-ins
 
 
 TREE_METHODS: dict[str, Method] = {

@@ -69,17 +69,9 @@ class FixedLength:
     def observe(self, draft: Draft, emitted: Any) -> None:
         if self._tally is None:
             return
-        node = -1
-        for position, token in enumerate(emitted[:_DRAFT_LENGTH]):
-            children = draft.children(node)
-            if not children:
-                return
+        for position, hit in enumerate(draft.hits(emitted[:_DRAFT_LENGTH])):
             self._tally.reached[position] += 1
-            hit = next((child for child in children if draft.token_ids[child] == token), None)
-            if hit is None:
-                return
-            self._tally.accepted[position] += 1
-            node = hit
+            self._tally.accepted[position] += hit
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -127,7 +127,7 @@ def _first_item(model: str) -> tuple[float, int | None]:
         if late or explained["reason"] != "model-loading":
             client.close()
             raise InferenceError(explained.get("message") or f"No item came: {explained}.")
-        time.sleep(0.01)
+        time.sleep(0.01)  # the model is loading, and no message tells when it is ready
     seconds = time.perf_counter() - client.start
     rss = _resident_mb(client.process.pid)
     client.close()

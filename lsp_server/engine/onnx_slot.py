@@ -7,7 +7,7 @@ committing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -150,11 +150,8 @@ class OnnxSlot:
 
     def _graph(self, form: str) -> BoundGraph:
         if form not in self._graphs:
-            self._graphs[form] = BoundGraph(self._model.ort, self._session(form), self._kv)
+            self._graphs[form] = BoundGraph(self._model.ort, self._model.session(form), self._kv)
         return self._graphs[form]
-
-    def _session(self, form: str) -> Any:
-        return self._model.session(form)
 
     def _check(self, ids: Sequence[int], committed: int) -> None:
         if committed + len(ids) > self.spec.context_length:

@@ -109,8 +109,7 @@ def choose_provider(ort: ModuleType, wanted: str) -> str:
 def create_session(ort: ModuleType, path: Path, *, threads: int, provider: str) -> Any:
     """An InferenceSession for `path`, without spinning threads. Raises ModelFilesError.
 
-    Spinning makes every other program on the machine slower and gains nothing when a core is taken
-    (measured: 40 ms a step with it against 27 ms without on two busy cores).
+    Spinning makes every other program on the machine slower and gains nothing when a core is taken.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads

@@ -34,9 +34,7 @@ def expected_tokens(acceptances: Iterable[float]) -> float:
     >>> expected_tokens([0.5, 0.5])
     1.75
     """
-    expected = 1.0
-    for expected in expected_by_depth(acceptances):  # noqa: B007 - the last one counts
-        pass
+    *_, expected = (1.0, *expected_by_depth(acceptances))
     return expected
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 
@@ -57,8 +58,8 @@ class Tokenizer:
         """Text of complete `token_ids`; broken UTF-8 becomes U+FFFD."""
         return b"".join(self._bytes[i] for i in token_ids).decode("utf-8", "replace")
 
-    def _byte_table(self, raw: dict[str, object]) -> list[bytes]:
-        added = {t["id"]: t["special"] for t in raw.get("added_tokens", [])}  # type: ignore[attr-defined]
+    def _byte_table(self, raw: dict[str, Any]) -> list[bytes]:
+        added = {t["id"]: t["special"] for t in raw.get("added_tokens", [])}
         byte_of = {char: byte for byte, char in _byte_level_alphabet().items()}
         table = []
         for token_id in range(self._inner.get_vocab_size()):

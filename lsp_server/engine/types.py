@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -122,6 +122,20 @@ class Draft:
             found.append(node)
             node = self.parents[node]
         return tuple(reversed(found))
+
+    def hits(self, emitted: Sequence[int]) -> Iterator[bool]:
+        """Position by position, whether the draft holds what the target emitted; ends behind the
+        first miss, and where either ends."""
+        node = ROOT
+        for token in emitted:
+            children = self.children(node)
+            hit = next((child for child in children if self.token_ids[child] == token), None)
+            if not children:
+                return
+            yield hit is not None
+            if hit is None:
+                return
+            node = hit
 
     def select(self, nodes: Sequence[int]) -> Draft:
         """The draft of these tokens only: ascending indices, each with its parent among them."""

@@ -111,7 +111,7 @@ def test_a_keystroke_reuses_the_cache_and_costs_less_than_half_a_cold_prompt(
 ):
     client = start(str(default_model_folder))
     while explain_first(client)["reason"] == "model-loading":
-        time.sleep(0.1)
+        time.sleep(0.1)  # no message tells when the model is ready
     cold, warm = [], []
     for round_ in range(5):
         uri = f"untitled:round-{round_}.py"

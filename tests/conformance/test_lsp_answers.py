@@ -233,9 +233,9 @@ def test_a_binary_file_is_refused(client: ServerProcess, uri: str) -> None:
 
 
 def test_a_file_of_secrets_is_refused(client: ServerProcess) -> None:
-    client.open("file:///work/.env", "KEY = ")
-    assert client.complete("file:///work/.env", 0, 6) == {"items": []}
-    assert client.explain("file:///work/.env")["reason"] == "secret"
+    client.open("file:///project/.env", "KEY = ")
+    assert client.complete("file:///project/.env", 0, 6) == {"items": []}
+    assert client.explain("file:///project/.env")["reason"] == "secret"
 
 
 def test_lone_surrogates_are_no_crash(client: ServerProcess, uri: str) -> None:

@@ -109,10 +109,12 @@ def test_a_question_that_is_never_answered_holds_up_nothing_and_is_forgotten() -
 
 
 def test_an_open_question_does_not_hold_up_the_end() -> None:
-    with served(without_model()) as client:
+    product = without_model()
+    with served(product) as client:
         client.replies[ASK] = None
         client.initialize()
         client.notification(ASK)
+    assert (product.exit_code, product.fetches) == (0, [])
 
 
 def test_the_user_is_asked_once_only() -> None:

@@ -162,7 +162,7 @@ def test_a_carriage_return_is_no_rest_of_the_line():
 
 MARKERS = (
     *("<|endoftext|>", "<|fim_middle|>", "<|fim_prefix|>", "<|im_end|>", "<|file_separator|>"),
-    *("<fim_suffix>", "<file_sep>", "<MID>", "</s>", "<|user_cursor_is_here|>", "<｜fim▁end｜>"),  # noqa: RUF001
+    *("<fim_suffix>", "<file_sep>", "<MID>", "</s>", "<|user_cursor_is_here|>", "<｜fim▁end｜>"),  # noqa: RUF001 - the marker is so
 )
 
 

@@ -259,7 +259,7 @@ def test_killed_while_downloading_pip_ends_too_and_the_next_run_starts_clean(
     give_up = time.monotonic() + PATIENCE_S
     while psutil.pid_exists(pip.pid) and pip.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < give_up, "pip outlived the process that started it"
-        time.sleep(0.05)
+        time.sleep(0.05)  # another's child cannot be waited for
     assert unfinished() != [], "the test must kill it halfway"
     assert finish(start(tiny))[0] == 0
     assert unfinished() == []

@@ -129,7 +129,7 @@ def test_a_fetch_ends_with_the_server(environment: dict[str, str], how: str) -> 
         give_up = time.monotonic() + PATIENCE_S
         while len(processes := server.children(recursive=True)) < 2:  # the command and its pip
             assert time.monotonic() < give_up
-            time.sleep(0.05)
+            time.sleep(0.05)  # children of another process cannot be waited for
         if how == "exit":
             assert client.stop() == 0
             assert client.stderr() == ""
@@ -137,4 +137,4 @@ def test_a_fetch_ends_with_the_server(environment: dict[str, str], how: str) -> 
             client.process.kill()
         while any(map(runs, processes)):
             assert time.monotonic() < give_up, processes
-            time.sleep(0.05)
+            time.sleep(0.05)  # children of another process cannot be waited for

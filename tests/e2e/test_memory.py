@@ -39,7 +39,7 @@ def test_memory_stays_below_500_mb_after_a_prompt_of_1000_tokens(default_model_f
     while explained["reason"] == "model-loading":
         client.request("textDocument/inlineCompletion", ask)
         explained = client.request("tabahead/explain", {"textDocument": {"uri": uri}})
-        time.sleep(0.05)
+        time.sleep(0.05)  # no message tells when the model is ready
     resident = psutil.Process(client.process.pid).memory_info().rss / 2**20
     client.close()
     assert explained["stats"]["prompt_tokens"] >= 900

@@ -48,7 +48,7 @@ document = {"uri": "u", "languageId": "x", "version": 1, "text": "slow"}
 send(method="textDocument/didOpen", params={"textDocument": document})
 send(id=2, method="textDocument/inlineCompletion", params={"textDocument": {"uri": "u"},
      "position": {"line": 0, "character": 4}, "context": {"triggerKind": 1}})
-time.sleep(0.5)
+time.sleep(0.5)  # for the request to reach the engine, which tells nobody
 print(server.pid, flush=True)
 time.sleep(1000)
 """
@@ -74,7 +74,7 @@ def wait_until_gone(process: psutil.Process) -> float:
                 break
         except psutil.NoSuchProcess:
             break
-        time.sleep(0.02)
+        time.sleep(0.02)  # another's child cannot be waited for
     else:
         process.kill()
         pytest.fail("the server is still there")

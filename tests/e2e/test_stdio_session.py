@@ -71,7 +71,7 @@ async def session(client: LanguageClient) -> None:
 
     client.text_document_did_change(edit(4, (2, 0), (2, 11), "slow"))
     running = asyncio.ensure_future(client.text_document_inline_completion_async(ask(2, 4)))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the library sends a request in the next turn only
     (request_id,) = client.protocol._request_futures
     client.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(id=request_id))
     with pytest.raises(JsonRpcException) as cancelled:

@@ -37,7 +37,7 @@ def terminal_output(command: list[str]) -> str:
 
 def main() -> None:
     output = terminal_output([sys.executable, "-m", "lsp_server", "complete", PLACE])
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
+    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115 - lives as long as the script
     console.print(Text.from_markup(f"[bold]$[/] tabahead complete {PLACE}\n"))
     console.print(Text.from_ansi(output))
     target = Path(__file__).with_name("ghost-text.svg")

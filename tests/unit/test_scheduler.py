@@ -113,7 +113,7 @@ def test_queued_jobs_that_are_cancelled_never_start() -> None:
         await until(blocker.started)
         queued = [scheduler.submit("a", lambda cancel, n=n: started.append(n)) for n in range(20)]
         queued[-1].cancel()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # callbacks of a cancelled future run in the next turn
         blocker.release.set()
         assert await first == "done"
         assert await scheduler.submit("b", lambda cancel: "after") == "after"
@@ -224,7 +224,7 @@ def test_finished_work_leaves_nothing_behind() -> None:
         scheduler = Scheduler()
         for n in range(100):
             await scheduler.submit(f"file:///{n}", lambda cancel: None)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # callbacks of a finished future run in the next turn
         assert scheduler._latest == {}
 
     run(main())

@@ -168,7 +168,8 @@ def test_open_documents_are_learned_once_there_is_a_model_but_for_refused_ones()
     async def main() -> None:
         session = Session(Scheduler(), DocumentStore(), Listener(learn=learn))
         session.options = RequestOptions(
-            refuse=lambda snapshot: Reason.SECRET if "env" in snapshot.uri else None
+            sources=("corpus",),
+            refuse=lambda snapshot: Reason.SECRET if "env" in snapshot.uri else None,
         )
         session.documents.open("file:///before.py", "python", 1, "a")
         session.opened("file:///before.py")
@@ -188,9 +189,25 @@ def test_a_document_that_cannot_be_learned_costs_no_completion(caplog) -> None:
 
     async def main() -> Answer:
         session = Session(Scheduler(), DocumentStore(), Listener(learn=learn))
+        session.options = RequestOptions(sources=("lookup", "corpus"))
         session.documents.open(URI, "python", 1, "x = ")
         session.use(Engine())
         return await asyncio.wait_for(session.complete(params()), PATIENCE)
 
     assert asyncio.run(main()).item is not None
     assert "RuntimeError" in caplog.text
+
+
+def test_without_the_corpus_no_document_is_learned() -> None:
+    learned: list[str] = []
+
+    async def main() -> Answer:
+        listener = Listener(learn=lambda snapshot: learned.append(snapshot.uri))
+        session = Session(Scheduler(), DocumentStore(), listener)
+        session.documents.open(URI, "python", 1, "x = ")
+        session.use(Engine())
+        session.opened(URI)
+        return await asyncio.wait_for(session.complete(params()), PATIENCE)
+
+    assert asyncio.run(main()).item is not None  # the queue is worked off in order
+    assert learned == []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 _ROUNDS = 5
 _ROW_SHARE = 0.2
-"""What a row of a text that is read costs of a step, about (measured: 3.4 of 18 ms)."""
+"""What a row of a text that is read costs of a step, about."""
 _SPREAD = 64
 """Rounds over which reading a text is spread: it is read once, and drafted from often."""
 
