@@ -68,7 +68,8 @@ def _open(
     """The backend, to which `uses` (of model folders) is handed over once all is well."""
     from lsp_server.backend import EngineBackend
     from lsp_server.drafting import DraftSources, states_for
-    from lsp_server.engine.controller import Controller, cost_curve
+    from lsp_server.engine.controller import Controller
+    from lsp_server.engine.cost_store import cost_curve
     from lsp_server.engine.tokenizer import Tokenizer
 
     start = time.perf_counter()
