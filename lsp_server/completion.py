@@ -28,6 +28,8 @@ class Reason(StrEnum):
     EMPTY = "empty"
     DUPLICATE_SUFFIX = "duplicate-suffix"
     REPETITION = "repetition"
+    LOW_CONFIDENCE = "low-confidence"
+    PROSE = "prose"
     SELECTED_MISMATCH = "selected-mismatch"
     ENGINE_ERROR = "engine-error"
 
@@ -38,6 +40,22 @@ class Mode(StrEnum):
     LINE = "line"
     BLOCK = "block"
     AUTO = "auto"
+
+
+class Eagerness(StrEnum):
+    """How sure the model must be for its text to be shown while typing."""
+
+    EAGER = "eager"
+    BALANCED = "balanced"
+    QUIET = "quiet"
+
+
+class Origin(StrEnum):
+    """Where an answer came from."""
+
+    ENGINE = "engine"
+    CACHE = "cache"
+    TYPED_THROUGH = "typed_through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +89,12 @@ class CompletionRequest:
     """The cursor, in code points from the start of the text."""
     invoked: bool = False
     """True when the user asked by key or command, False while typing."""
+    num_items: int = 1
+    """Most different completions to give: the likeliest, and others that part from it."""
+    eagerness: Eagerness = Eagerness.BALANCED
+    """How sure the model must be; without effect on what was asked for by key or command."""
+    use_context: bool = True
+    """The prompt may hold text of other files."""
     mode: Mode = Mode.AUTO
     max_tokens: int = 64
     sources: tuple[str, ...] = ("lookup",)
@@ -93,6 +117,7 @@ class CompletionStats:
     """Drafts that could not be made; each cost a plain step."""
     prompt_tokens: int = 0
     reused_tokens: int = 0
+    origin: Origin = Origin.ENGINE
     ms: dict[str, float] = field(
         default_factory=lambda: {"load": 0.0, "prefill": 0.0, "decode": 0.0, "total": 0.0}
     )
@@ -106,8 +131,18 @@ class CompletionStats:
             "sources": self.sources,
             "prompt_tokens": self.prompt_tokens,
             "reused_tokens": self.reused_tokens,
+            "origin": self.origin.value,
             "ms": {name: round(value, 3) for name, value in self.ms.items()},
         }
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """`text` in place of what stands from offset `start` to `end`."""
+
+    text: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +157,18 @@ class CompletionResult:
     token_ids: tuple[int, ...] | None = None
     message: str | None = None
     """A sentence for the user where the reason has a remedy."""
+    alternatives: tuple[TextEdit, ...] = ()
+    """Further items, in the order to offer them; all differ from the first and each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A bit of generated text as it arrives; `token_id` is absent for a script."""
+    """A bit of generated text as it arrives; all but `text` is absent for a script."""
 
     text: str
     token_id: int | None = None
+    log_prob: float | None = None
+    """Natural logarithm of the target's own probability of the token, before any processing."""
 
 
 class Generation(Protocol):
