@@ -99,7 +99,7 @@ class EngineBackend:
             "provider": self.model.provider,
             "threads": self.model.threads,
             "load_ms": round(self._load_ms, 1),
-            "draft_step_ms": self.sources.describe(),
+            "draft_ms": self.sources.describe(),
         }
 
     def close(self) -> None:

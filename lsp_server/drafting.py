@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsp_server.engine.controller import Controller
-from lsp_server.engine.drafter_manifest import DrafterManifest
+from lsp_server.engine.cost_store import CostStore
+from lsp_server.engine.drafter_manifest import DRAFTER_MANIFEST_NAME, DrafterManifest
 from lsp_server.engine.drafters.combined import Combined, PricedDrafter, Records
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
-from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_step
+from lsp_server.engine.drafters.cost import DraftCost
+from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_model
 from lsp_server.engine.drafters.eagle import Eagle
-from lsp_server.engine.drafters.early_exit import EarlyExit, measure_exit_step
+from lsp_server.engine.drafters.early_exit import EarlyExit, measure_exit
 from lsp_server.engine.drafters.growth import Growth
 from lsp_server.engine.drafters.medusa import Medusa
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.drafters.trees import DynamicTree, StaticTree, static_paths
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary, check_draft_model, read_draft_ids
-from lsp_server.engine.manifest import Manifest
+from lsp_server.engine.manifest import MANIFEST_NAME, Manifest, sha256_of
 from lsp_server.engine.onnx_heads import STATE_OF_KIND, EagleHead, MedusaHead
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.onnx_slot import OnnxSlot
@@ -32,10 +34,12 @@ from lsp_server.errors import SettingsError
 
 _MAX_DOCUMENTS = 8
 """Documents whose drafters are kept; a lookup index is rebuilt in milliseconds."""
-_TREE_WIDTH = 3
-"""Tokens that a draft model's tree offers first; fewer at each position that follows."""
-_STATIC_BUDGET = 3
-"""Of Medusa's tree: seven nodes."""
+_CHAIN = Growth()
+_TREE = Growth(width=3)
+"""Of a draft model and of early exit."""
+_MEDUSA_TREE = StaticTree(static_paths(3))
+"""Seven nodes."""
+_EAGLE_TREE = DynamicTree()
 
 
 def states_for(heads: Path | None) -> tuple[str, ...]:
@@ -55,8 +59,10 @@ class Opened:
     """A source that takes time, as it was opened for the model."""
 
     make: Make
-    step_cost_ms: float
+    cost: DraftCost
     manifest: Manifest | DrafterManifest
+    tree: Growth | StaticTree | DynamicTree
+    """What it drafts where it drafts trees."""
 
 
 @dataclass(slots=True)
@@ -75,13 +81,20 @@ class DraftSources:
     """The sources that the settings name, over one target."""
 
     def __init__(
-        self, target: OnnxModel, tokenizer: Tokenizer, controller: Controller, *, trees: bool
+        self,
+        target: OnnxModel,
+        tokenizer: Tokenizer,
+        controller: Controller,
+        costs: CostStore,
+        *,
+        trees: bool,
     ) -> None:
         """`trees`: priced sources draft trees, not chains."""
         self.corpus = SessionCorpus()
         self._target = target
         self._tokenizer = tokenizer
         self._controller = controller
+        self._costs = costs
         self._trees = trees
         self.opened: dict[str, Opened] = {}
         self._documents: OrderedDict[str, _Document] = OrderedDict()
@@ -92,44 +105,59 @@ class DraftSources:
         own, target = model.manifest, self._target.manifest
         num_tokens = check_draft_model(own, tokenizer, target, self._tokenizer)
         vocabulary = self._vocabulary(model, "chain", num_tokens)
-        cost = measure_draft_step(model.slot("measure"), vocabulary)
+        cost = self._measured(
+            "draft",
+            model.folder / MANIFEST_NAME,
+            lambda: measure_draft_model(model.slot("measure"), vocabulary),
+        )
         model.release("measure")
 
         def make(uri: str, slot: OnnxSlot, trees: bool) -> DraftModel:
-            growth = Growth(width=_TREE_WIDTH if trees else 1)
-            return DraftModel(model, uri, vocabulary, step_cost_ms=cost, growth=growth)
+            growth = _TREE if trees else _CHAIN
+            return DraftModel(model, uri, vocabulary, growth=growth, cost=cost)
 
-        self.opened["draft"] = Opened(make, cost, own)
+        self.opened["draft"] = Opened(make, cost, own, _TREE)
 
     def open_heads(self, folder: Path) -> None:
         """Draft with trained heads. Raises ModelFilesError, TokenizerMismatchError."""
         if DrafterManifest.load(folder).kind == "medusa":
-            medusa = MedusaHead(folder, self._target)
-            static = StaticTree(static_paths(_STATIC_BUDGET))
-            self.opened["medusa"] = Opened(
-                lambda uri, slot, trees: Medusa(medusa, slot, static if trees else None),
-                medusa.step_cost_ms,
-                medusa.manifest,
-            )
+            self._open_medusa(folder)
         else:
-            eagle = EagleHead(folder, self._target)
-            self.opened["eagle"] = Opened(
-                lambda uri, slot, trees: Eagle(eagle, slot, DynamicTree() if trees else None),
-                eagle.step_cost_ms,
-                eagle.manifest,
-            )
+            self._open_eagle(folder)
+
+    def _open_medusa(self, folder: Path) -> None:
+        head = MedusaHead(folder, self._target)
+        cost = self._measured("medusa", folder / DRAFTER_MANIFEST_NAME, head.measure)
+
+        def make(uri: str, slot: OnnxSlot, trees: bool) -> Medusa:
+            return Medusa(head, slot, _MEDUSA_TREE if trees else None, cost)
+
+        self.opened["medusa"] = Opened(make, cost, head.manifest, _MEDUSA_TREE)
+
+    def _open_eagle(self, folder: Path) -> None:
+        head = EagleHead(folder, self._target)
+        cost = self._measured("eagle", folder / DRAFTER_MANIFEST_NAME, head.measure)
+
+        def make(uri: str, slot: OnnxSlot, trees: bool) -> Eagle:
+            return Eagle(head, slot, _EAGLE_TREE if trees else None, cost)
+
+        self.opened["eagle"] = Opened(make, cost, head.manifest, _EAGLE_TREE)
 
     def open_early_exit(self) -> None:
         """Draft with the target's own first layers. Raises ModelFilesError if it has no exit."""
-        vocabulary = self._vocabulary(self._target, "exit", self._tokenizer.vocab_size)
-        cost = measure_exit_step(self._target.slot("measure"), vocabulary)
-        self._target.release("measure")
+        target = self._target
+        vocabulary = self._vocabulary(target, "exit", self._tokenizer.vocab_size)
+        cost = self._measured(
+            "early_exit",
+            target.folder / MANIFEST_NAME,
+            lambda: measure_exit(target.slot("measure"), vocabulary),
+        )
+        target.release("measure")
 
         def make(uri: str, slot: OnnxSlot, trees: bool) -> EarlyExit:
-            growth = Growth(width=_TREE_WIDTH if trees else 1)
-            return EarlyExit(slot, vocabulary, step_cost_ms=cost, growth=growth)
+            return EarlyExit(slot, vocabulary, growth=_TREE if trees else _CHAIN, cost=cost)
 
-        self.opened["early_exit"] = Opened(make, cost, self._target.manifest)
+        self.opened["early_exit"] = Opened(make, cost, target.manifest, _TREE)
 
     def drafter(
         self,
@@ -158,9 +186,17 @@ class DraftSources:
                 source.set_params(params)
         return found.drafter
 
-    def describe(self) -> dict[str, float]:
-        """Source -> milliseconds of one drafted token, of those that take time."""
-        return {name: round(source.step_cost_ms, 3) for name, source in self.opened.items()}
+    def describe(self) -> dict[str, dict[str, float]]:
+        """Source -> milliseconds of a step and of a row it reads, of those that take time."""
+        return {
+            name: {"step": round(opened.cost.step_ms, 3), "row": round(opened.cost.row_ms, 3)}
+            for name, opened in self.opened.items()
+        }
+
+    def _measured(self, source: str, manifest: Path, measure: Callable[[], DraftCost]) -> DraftCost:
+        """Kept by the drafter's files, the target's, and all that both run on."""
+        identity = f"{source}|{sha256_of(manifest)}|{self._target.spec.identity}"
+        return self._costs.draft(identity, measure)
 
     def _document(
         self, uri: str, slot: OnnxSlot, sources: tuple[str, ...], trees: bool

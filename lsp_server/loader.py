@@ -42,7 +42,7 @@ def load_backend(settings: Settings, progress: Progress, cancel: CancelToken) ->
 
 
 def load_engine(settings: Settings, progress: Progress, cancel: CancelToken) -> EngineBackend:
-    """Open the model, what drafts for it, and its cost curve (measured at the first load)."""
+    """Open the model, what drafts for it, and their costs (measured at the first load)."""
     from lsp_server.drafting import check_named
     from models import catalogue, store
 
@@ -69,7 +69,7 @@ def _open(
     from lsp_server.backend import EngineBackend
     from lsp_server.drafting import DraftSources, states_for
     from lsp_server.engine.controller import Controller
-    from lsp_server.engine.cost_store import cost_curve
+    from lsp_server.engine.cost_store import CostStore
     from lsp_server.engine.tokenizer import Tokenizer
 
     start = time.perf_counter()
@@ -87,13 +87,14 @@ def _open(
     tokenizer = Tokenizer(folder / "tokenizer.json")
     cancel.raise_if_cancelled()
     progress("measuring this machine", 2, 4)
-    controller = Controller(cost_curve(model.slot("measure"), paths().costs))
+    costs = CostStore(paths().costs)
+    controller = Controller(costs.curve(model.slot("measure")))
     model.release("measure")
     cancel.raise_if_cancelled()
     progress("loading what drafts", 3, 4)
     if settings.trees and settings.strict:
         _log.warning("strict mode uses chains only; `trees` has no effect in it.")
-    sources = DraftSources(model, tokenizer, controller, trees=settings.trees)
+    sources = DraftSources(model, tokenizer, controller, costs, trees=settings.trees)
     if heads is not None:
         sources.open_heads(heads)
     if draft is not None:

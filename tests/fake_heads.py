@@ -109,7 +109,6 @@ class HashHead:
     num_tokens: int = 512
     column_ids: np.ndarray = field(default_factory=lambda: IDS)
     state_name: str = "hidden_states"
-    step_cost_ms: float = 1.0
     made: list[HashRows] = field(default_factory=list)
 
     def cache(self, num_tokens: int, num_drafted: int) -> HashRows:
@@ -133,7 +132,6 @@ class TableHead:
     num_heads: int = 4
     sure: float = 20.0
     column_ids: np.ndarray = field(default_factory=lambda: IDS)
-    step_cost_ms: float = 1.0
 
     def logits(self, state, cancel=None) -> np.ndarray:
         logits = np.random.default_rng(int(state[1])).standard_normal((self.num_heads, VOCAB))
@@ -150,7 +148,7 @@ class Chances:
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.tables = {path: 1.5 * rng.standard_normal(4) for n in range(3) for path in paths_of(n)}
-        self.column_ids, self.state_name, self.step_cost_ms = IDS[1:5], "hidden_states", 1.0
+        self.column_ids, self.state_name = IDS[1:5], "hidden_states"
         self.num_tokens, self.num_rows = 512, 0
         self.drafted: list[tuple[int, ...]] = []
 

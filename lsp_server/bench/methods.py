@@ -24,10 +24,6 @@ from lsp_server.paths import paths
 from lsp_server.settings import Settings
 from models import catalogue
 
-_TREE_TOKENS = {"medusa": (3, 6, 7, 7), "eagle": (4, 8, 12, 15)}
-"""Tokens to verify at each depth of the product's trees, about."""
-_WIDTH_TOKENS = (3, 5, 6, 7)
-
 
 @dataclass(frozen=True, slots=True)
 class Method:
@@ -41,17 +37,14 @@ class Method:
     """One step of the drafter."""
     draft_ms: Callable[[int], float] = lambda depth: 0.0
     """Depth of a draft -> what it costs to make."""
-    tree_tokens: tuple[int, ...] = ()
+    num_tokens: Callable[[int], int] = lambda depth: depth
+    """Depth of a draft -> tokens of it to verify."""
     controlled: bool = False
     """Runs under the controller, not with drafts of one length."""
 
     @property
     def label(self) -> str:
         return f"{self.name} {self.form}"
-
-    def num_tokens(self, depth: int) -> int:
-        """Tokens to verify of a draft so deep."""
-        return self.tree_tokens[depth - 1] if self.tree_tokens else depth
 
 
 def load_methods(
@@ -110,9 +103,9 @@ def _priced(
         trained=opened.manifest.trained,
         extra_parameters=getattr(opened.manifest, "num_parameters", 0),
         extra_mb=0.0 if own is None else _megabytes(own),
-        step_ms=opened.step_cost_ms,
+        step_ms=opened.cost.step_ms,
         draft_ms=lambda depth: drafter.draft_cost_ms((), depth),
-        tree_tokens=_TREE_TOKENS.get(name, _WIDTH_TOKENS) if trees else (),
+        num_tokens=opened.tree.num_tokens if trees else lambda depth: depth,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine import providers
 from lsp_server.engine.drafter_manifest import DrafterManifest
-from lsp_server.engine.drafters.cost import measure_step
+from lsp_server.engine.drafters.cost import MEASURED_ROWS, DraftCost, measure_draft
 from lsp_server.engine.drafters.vocabulary import read_draft_ids
 from lsp_server.engine.onnx_graph import BoundGraph, KVBuffers, chain_inputs, tree_inputs
 from lsp_server.engine.types import ROOT
@@ -32,24 +32,25 @@ STATE_OF_KIND = {"medusa": "hidden_states", "eagle": "hidden_states", "eagle3": 
 """Kind of head -> what the slots of its target must keep for it."""
 MAX_PIECE = 256
 """Rows of a pass over the text: the bias has a column for every row so far."""
-_MEASURED_ROWS = 64
 
 
 class MedusaHead:
     """Several heads on one hidden state: one guess each for the tokens after the next."""
 
     def __init__(self, folder: Path, target: OnnxModel) -> None:
-        """Open the drafter in `folder` for `target`, and measure it.
+        """Open the drafter in `folder` for `target`.
 
-        Raises:
-            ModelMissingError, ModelFilesError, TokenizerMismatchError: not a head for this target.
-            InferenceError: its graph does not run.
+        Raises ModelMissingError, ModelFilesError, TokenizerMismatchError: not a head for this
+        target.
         """
         self.manifest = open_manifest(folder, target, ("medusa",))
         self.column_ids = _column_ids(folder, self.manifest)
         self._graph = BoundGraph(target.ort, _session(folder, self.manifest, "medusa", target))
+
+    def measure(self) -> DraftCost:
+        """Time a draft. Raises InferenceError for a graph that does not run."""
         state = np.zeros(self.manifest.hidden_size, np.float32)
-        self.step_cost_ms = measure_step(lambda: self.logits(state))
+        return measure_draft(lambda: self.logits(state))
 
     def logits(self, state: States, cancel: CancelToken | None = None) -> Logits:
         """The heads' logits float32 [num_heads, columns] on one state [hidden] of the target.
@@ -75,7 +76,7 @@ class EagleHead:
         self._fuse = None
         if self.manifest.kind == "eagle3":
             self._fuse = BoundGraph(target.ort, _session(folder, self.manifest, "fuse", target))
-        self.step_cost_ms = self._measure(target.state_sizes[self.state_name])
+        self._state_size = target.state_sizes[self.state_name]
 
     def cache(self, num_tokens: int, num_drafted: int) -> EagleCache:
         """A fresh cache for a text of `num_tokens` and at most `num_drafted` rows behind it."""
@@ -90,16 +91,23 @@ class EagleHead:
         fused: States = self._fuse.run(inputs, {"fused": shape}, cancel)["fused"][0]
         return fused
 
-    def _measure(self, state_size: int) -> float:
-        cache = self.cache(_MEASURED_ROWS, 1)
-        num_rows = min(_MEASURED_ROWS, cache.num_tokens) - 1
-        _, hidden = cache.feed(np.zeros((num_rows, state_size), np.float32), [0] * num_rows)
+    def measure(self) -> DraftCost:
+        """Time a drafted row behind a text, and rows of the text. Raises InferenceError for a graph
+        that does not run."""
+        num_rows = min(MEASURED_ROWS, self.manifest.context_length // 2)
+        cache = self.cache(2 * num_rows, 1)
+        states = np.zeros((num_rows, self._state_size), np.float32)
+        _, hidden = cache.feed(states, [0] * num_rows)
 
         def step() -> None:
             cache.rollback(num_rows)
             cache.draft(hidden[None], [0], [ROOT])
 
-        return measure_step(step)
+        def read() -> None:
+            cache.rollback(num_rows)
+            cache.feed(states, [0] * num_rows)
+
+        return measure_draft(step, read, num_rows)
 
 
 class EagleCache:

@@ -114,13 +114,10 @@ class OnnxSlot:
         return logits
 
     def exit_forward(
-        self,
-        token_ids: Sequence[int],
-        num_before: int,
-        num_columns: int,
-        cancel: CancelToken | None = None,
+        self, token_ids: Sequence[int], num_before: int, cancel: CancelToken | None = None
     ) -> Logits:
-        """Draft with the first layers only: logits float32 [num_columns] after the last token.
+        """Draft with the first layers only: logits float32 [columns of the form `exit`] after the
+        last token.
 
         Writes scratch rows behind the committed ones and `num_before` drafted ones; the next
         verification overwrites them. Any pass in between would read a mixture, so none may be.
@@ -128,7 +125,7 @@ class OnnxSlot:
         committed = len(self._token_ids) + num_before
         self._check(token_ids, committed)
         inputs = chain_inputs(token_ids, committed, [len(token_ids) - 1])
-        outputs = {"logits": (1, 1, num_columns)}
+        outputs = {"logits": (1, 1, self._model.manifest.num_columns("exit"))}
         logits: Logits = self._graph("exit").run(inputs, outputs, cancel)["logits"][0, 0]
         return logits
 

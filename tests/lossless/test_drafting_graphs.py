@@ -13,8 +13,8 @@ import pytest
 
 from export.build import build, build_draft
 from lsp_server.engine import decode as decode_module
-from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_step
-from lsp_server.engine.drafters.early_exit import EarlyExit, measure_exit_step
+from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_model
+from lsp_server.engine.drafters.early_exit import EarlyExit, measure_exit
 from lsp_server.engine.drafters.growth import Growth
 from lsp_server.engine.drafters.vocabulary import (
     DraftVocabulary,
@@ -73,9 +73,9 @@ def drafter(models, name: str, growth: Growth = EVERY, slot=None):
     if name.startswith("exit"):
         slot = slot or models["target"].slot("drafted")
         model = models["whole" if name == "exit_whole" else "target"]
-        return EarlyExit(slot, vocabulary_of(model, "exit"), step_cost_ms=1.0, growth=growth)
+        return EarlyExit(slot, vocabulary_of(model, "exit"), growth=growth)
     vocabulary = vocabulary_of(models[name], "chain")
-    return DraftModel(models[name], "drafted", vocabulary, step_cost_ms=1.0, growth=growth)
+    return DraftModel(models[name], "drafted", vocabulary, growth=growth)
 
 
 NAMES = ("whole", "pruned", "reduced", "exit")
@@ -171,7 +171,6 @@ def test_an_early_exit_drafts_what_its_layers_say_of_the_whole_text(models, fold
     """One pass over everything from an empty slot, against fresh tokens behind committed ones."""
     model = models["whole" if name == "exit_whole" else "target"]
     slot, alone = model.slot("drafted"), model.slot("alone")
-    columns = model.manifest.num_columns("exit")
     source = drafter(models, name, slot=slot)
     num_drafted = 0
     for num_fresh in (1, 2, 9, 16):
@@ -183,7 +182,7 @@ def test_an_early_exit_drafts_what_its_layers_say_of_the_whole_text(models, fold
         expected: list[int] = []
         while len(expected) < 6 and not slot.spec.eos_ids & {*expected}:
             alone.truncate(0)
-            logits = alone.exit_forward([*prompt, *expected], 0, columns)
+            logits = alone.exit_forward([*prompt, *expected], 0)
             expected.append(int(np.argmax(vocabulary_of(model, "exit").expand(logits))))
         assert list(draft.token_ids) == [t for t in expected if t not in slot.spec.eos_ids]
         assert slot.token_ids == prompt[:-num_fresh]
@@ -337,16 +336,16 @@ def test_a_draft_whose_ids_mean_something_else_is_refused_and_both_sides_named(
 def test_a_model_without_an_early_exit_is_refused_when_its_step_is_measured(models):
     vocabulary = vocabulary_of(models["no_exit"], "chain")
     with pytest.raises(ModelFilesError, match="no_exit"):
-        measure_exit_step(models["no_exit"].slot(""), vocabulary)
+        measure_exit(models["no_exit"].slot(""), vocabulary)
 
 
 def test_steps_are_measured_and_leave_empty_slots(models):
     for model, form, measure in (
-        (models["reduced"], "chain", measure_draft_step),
-        (models["target"], "exit", measure_exit_step),
+        (models["reduced"], "chain", measure_draft_model),
+        (models["target"], "exit", measure_exit),
     ):
         slot = model.slot("")
-        assert measure(slot, vocabulary_of(model, form)) > 0
+        measure(slot, vocabulary_of(model, form)).check()
         assert list(slot.token_ids) == []
 
 

@@ -260,8 +260,11 @@ def test_a_cancelled_token_stops_a_head(heads, target, kind):
     assert drafter.propose(text, 4) == drafting(heads[kind], slot, WHOLE).propose(text, 4)
 
 
-def test_what_a_step_takes_was_measured(heads):
-    assert all(head.step_cost_ms > 0 for head in heads.values())
+def test_what_a_step_takes_is_measured_and_what_reading_takes_where_a_head_reads(heads):
+    for kind, head in heads.items():
+        cost = head.measure()
+        cost.check()
+        assert (cost.row_ms > 0) == (kind != "medusa")
 
 
 # Refusals
@@ -294,10 +297,12 @@ def test_a_head_of_another_kind_is_refused(folders, target):
         EagleHead(folders["medusa"], target)
 
 
-def test_a_graph_that_is_not_what_its_manifest_says_is_refused_at_load(folders, target, tmp_path):
+def test_a_graph_that_is_not_what_its_manifest_says_is_refused_when_measured(
+    folders, target, tmp_path
+):
     wrong = changed(folders["medusa"], tmp_path / "heads", num_medusa_heads=7)
     with pytest.raises(InferenceError, match="failed while running"):
-        MedusaHead(wrong, target)
+        MedusaHead(wrong, target).measure()
 
 
 def test_a_target_that_keeps_no_states_is_a_mistake_of_the_caller(folders, target_folder):

@@ -65,11 +65,11 @@ def drafter(parts, name: str, prompt, plain, length: int):
     if name == "draft":
         model, vocabulary = parts["draft"]
         sure = Growth(min_probability=0.0)
-        return DraftModel(model, "strict", vocabulary, step_cost_ms=1.0, growth=sure)
+        return DraftModel(model, "strict", vocabulary, growth=sure)
     if name == "early_exit":
         whole = DraftVocabulary(320, 320, num_tokens=320)
         sure = Growth(min_probability=0.0)
-        return EarlyExit(parts["slot"], whole, step_cost_ms=1.0, growth=sure)
+        return EarlyExit(parts["slot"], whole, growth=sure)
     shape = Chain(stop_below=0.0)
     kind = Medusa if name == "medusa" else Eagle
     return kind(parts[name], parts["slot"], shape)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from lsp_server.engine.controller import CostCurve
-from lsp_server.engine.cost_store import cost_curve, measure
+from lsp_server.engine.cost_store import CostStore, measure
+from lsp_server.engine.drafters.cost import MEASURED_ROWS, DraftCost, measure_draft
 from tests.fake_model import FakeModel, FakeSlot
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 9, 16)
@@ -28,8 +31,34 @@ class TimedSlot(FakeSlot):
         return super().forward(token_ids, logit_rows, **more)
 
 
-def timed_curve(slot: TimedSlot, folder) -> CostCurve:
-    return cost_curve(slot, folder, clock=lambda: slot.now)
+class TimedDrafter:
+    """A source whose step takes 2 ms and whose 64 rows take 32; of three calls two are `late`."""
+
+    def __init__(self, late: float = 0.0) -> None:
+        self.now = 0.0
+        self.num_calls = 0
+        self._late = late
+
+    def measure(self) -> DraftCost:
+        return measure_draft(self._call(2.0), self._call(32.0), clock=lambda: self.now)
+
+    def _call(self, ms: float):
+        def call() -> None:
+            self.num_calls += 1
+            self.now += (ms + self._late * (self.num_calls % 3 > 0)) / 1000
+
+        return call
+
+
+def timed_curve(slot: TimedSlot, folder: Path) -> CostCurve:
+    return CostStore(folder).curve(slot, clock=lambda: slot.now)
+
+
+def timed_draft(drafter: TimedDrafter, folder: Path, identity: str = "a drafter") -> DraftCost:
+    return CostStore(folder).draft(identity, drafter.measure)
+
+
+# What is measured
 
 
 def test_measuring_finds_the_cost_of_each_width_and_leaves_the_slot_empty():
@@ -52,74 +81,135 @@ def test_a_disturbed_pass_does_not_spoil_the_curve_and_costs_never_fall():
     assert curve.ms == pytest.approx((10, *[15] * 7))
 
 
-def test_a_curve_of_a_busy_machine_is_used_but_not_kept(tmp_path, caplog):
+@pytest.mark.parametrize("late", [0.0, 100.0])
+def test_measuring_a_draft_finds_the_cost_of_a_step_and_of_a_row_that_is_read(late):
+    cost = TimedDrafter(late).measure()
+    assert (cost.step_ms, cost.row_ms) == pytest.approx((2.0, 32.0 / MEASURED_ROWS))
+    assert cost.is_quiet == (late == 0.0)
+    assert measure_draft(lambda: None).row_ms == 0.0
+
+
+def test_a_round_bears_a_share_of_what_is_to_be_read_and_nothing_of_what_is_known():
+    cost = DraftCost(step_ms=2.0, row_ms=0.5)
+    assert cost.reading_ms(0) == cost.reading_ms(1) == 0.0
+    assert cost.reading_ms(129) == pytest.approx(2 * cost.reading_ms(65))
+    assert 0 < cost.reading_ms(65) < 64 * cost.row_ms
+    assert DraftCost(step_ms=2.0).reading_ms(1000) == 0.0
+
+
+# What is kept
+
+
+def test_costs_of_a_busy_machine_are_used_but_not_kept(tmp_path, caplog):
     slot = TimedSlot(FakeModel(), lambda width, index: 10.0 + width + 20.0 * (index % 3 > 0))
     with caplog.at_level(logging.INFO):
         assert timed_curve(slot, tmp_path).ms[0] > 0
+        assert timed_draft(TimedDrafter(late=5.0), tmp_path).step_ms == pytest.approx(2.0)
     assert list(tmp_path.iterdir()) == []
-    assert "busy" in caplog.text
+    assert caplog.text.count("busy") == 2
 
 
-def test_a_kept_curve_is_not_measured_again(tmp_path):
-    first = timed_curve(TimedSlot(FakeModel()), tmp_path)
-    slot = TimedSlot(FakeModel())
-    assert timed_curve(slot, tmp_path) == first
-    assert slot.passes == []
+def test_what_is_kept_is_not_measured_again(tmp_path):
+    curve = timed_curve(TimedSlot(FakeModel()), tmp_path)
+    cost = timed_draft(TimedDrafter(), tmp_path)
+    slot, drafter = TimedSlot(FakeModel()), TimedDrafter()
+    assert timed_curve(slot, tmp_path) == curve
+    assert timed_draft(drafter, tmp_path) == cost
+    assert (slot.passes, drafter.num_calls) == ([], 0)
 
 
-def corrupted(text: str) -> list[str]:
+NO_FILES = ["", "not JSON", "[]", "null", "3", "\udcff"]
+FOREIGN = {"identity": "something else"}
+
+
+def spoilt_curves(text: str) -> list[str]:
     raw = json.loads(text)
-    return [
-        "",
-        "not JSON",
-        "[]",
-        "null",
-        text[: len(text) // 2],
-        "\udcff",
-        *(
-            json.dumps(raw | change)
-            for change in (
-                {"ms": [*raw["ms"][:-1], math.nan]},
-                {"ms": [*raw["ms"][:-1], math.inf]},
-                {"ms": [0.0] * 8},
-                {"ms": [-1.0, *raw["ms"][1:]]},
-                {"ms": list(range(9, 1, -1))},
-                {"ms": raw["ms"][:3]},
-                {"ms": None},
-                {"ms": ["a"] * 8},
-                {"widths": [1, 2]},
-                {"identity": "another model"},
-            )
-        ),
-        json.dumps({key: raw[key] for key in ("widths", "ms")}),
-    ]
+    changes = (
+        {"ms": [*raw["ms"][:-1], math.nan]},
+        {"ms": [*raw["ms"][:-1], math.inf]},
+        {"ms": [0.0] * 8},
+        {"ms": [-1.0, *raw["ms"][1:]]},
+        {"ms": list(range(9, 1, -1))},
+        {"ms": raw["ms"][:3]},
+        {"ms": None},
+        {"ms": ["a"] * 8},
+        {"widths": [1, 2]},
+        {"widths": [1, 2], "ms": [1.0, 2.0]},
+        FOREIGN,
+    )
+    without = json.dumps({key: raw[key] for key in ("widths", "ms")})
+    changed = [json.dumps(raw | change) for change in changes]
+    return [*NO_FILES, text[: len(text) // 2], *changed, without]
 
 
-@pytest.mark.parametrize("index", range(17))
-def test_an_unusable_cost_file_is_measured_again_and_replaced(tmp_path, index):
+def spoilt_drafts(text: str) -> list[str]:
+    raw = json.loads(text)
+    changes = (
+        {"step_ms": math.nan},
+        {"step_ms": math.inf},
+        {"step_ms": 0.0},
+        {"step_ms": "a"},
+        {"step_ms": None},
+        {"row_ms": -1.0},
+        {"row_ms": math.nan},
+        FOREIGN,
+    )
+    without = json.dumps({key: raw[key] for key in ("identity", "step_ms")})
+    changed = [json.dumps(raw | change) for change in changes]
+    return [*NO_FILES, text[: len(text) // 2], *changed, without]
+
+
+@pytest.mark.parametrize("index", range(19))
+def test_an_unusable_file_of_a_curve_is_measured_again_and_replaced(tmp_path, caplog, index):
     timed_curve(TimedSlot(FakeModel()), tmp_path)
     (path,) = tmp_path.iterdir()
     good = path.read_text()
-    path.write_bytes(corrupted(good)[index].encode("utf-8", "surrogateescape"))
+    path.write_bytes(spoilt_curves(good)[index].encode("utf-8", "surrogateescape"))
     slot = TimedSlot(FakeModel())
     curve = timed_curve(slot, tmp_path)
+    assert "unusable" in caplog.text
     assert len(slot.passes) > 40
     assert curve == CostCurve(WIDTHS, tuple(json.loads(path.read_text())["ms"]))
     assert [child.name for child in tmp_path.iterdir()] == [path.name]
 
 
-def test_another_model_provider_or_thread_count_has_a_file_of_its_own(tmp_path):
+@pytest.mark.parametrize("index", range(16))
+def test_an_unusable_file_of_a_draft_is_measured_again_and_replaced(tmp_path, caplog, index):
+    good = timed_draft(TimedDrafter(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    spoilt = spoilt_drafts(path.read_text())
+    path.write_bytes(spoilt[index].encode("utf-8", "surrogateescape"))
+    drafter = TimedDrafter()
+    assert timed_draft(drafter, tmp_path) == good
+    assert "unusable" in caplog.text
+    assert drafter.num_calls > 0
+    assert timed_draft(TimedDrafter(), tmp_path) == good
+    assert [child.name for child in tmp_path.iterdir()] == [path.name]
+
+
+def test_another_model_drafter_provider_or_thread_count_has_a_file_of_its_own(tmp_path):
     timed_curve(TimedSlot(FakeModel()), tmp_path)
-    slot = TimedSlot(FakeModel(eos_ids=frozenset({1})))
-    slot.spec = type(slot.spec)("fake", 16, 512, frozenset({1}), "threads=7")
+    slot = TimedSlot(FakeModel())
+    slot.spec = replace(slot.spec, identity="threads=7")
     timed_curve(slot, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
+    timed_draft(TimedDrafter(), tmp_path)
+    timed_draft(TimedDrafter(), tmp_path, "another")
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_folder_that_cannot_be_written_costs_a_warning_only(tmp_path, caplog):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with caplog.at_level(logging.WARNING):
-        curve = timed_curve(TimedSlot(FakeModel()), blocked / "costs")
-    assert curve.widths == WIDTHS
-    assert "cannot be kept" in caplog.text
+    assert timed_curve(TimedSlot(FakeModel()), blocked / "costs").widths == WIDTHS
+    assert timed_draft(TimedDrafter(), blocked / "costs").step_ms == pytest.approx(2.0)
+    assert caplog.text.count("cannot be kept") == 2
+
+
+def test_a_full_disk_costs_a_warning_and_leaves_nothing_behind(tmp_path, caplog, monkeypatch):
+    def full(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert timed_draft(TimedDrafter(), tmp_path).step_ms == pytest.approx(2.0)
+    assert "No space left" in caplog.text
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine import decode as decode_module
 from lsp_server.engine.drafters import growth as growth_module
-from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_step
+from lsp_server.engine.drafters.cost import DraftCost
+from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_model
 from lsp_server.engine.drafters.growth import Growth, grow
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary, read_draft_ids
 from lsp_server.engine.types import DecodeParams, DecodeStats
@@ -27,7 +28,7 @@ EVERY = Growth(min_probability=0.0)
 
 def drafter_of(model: FakeModel, growth: Growth = EVERY, vocabulary=None, key="a") -> DraftModel:
     whole = DraftVocabulary(model.vocab, model.vocab, num_tokens=model.vocab)
-    return DraftModel(model, key, vocabulary or whole, step_cost_ms=0.0, growth=growth)
+    return DraftModel(model, key, vocabulary or whole, growth=growth)
 
 
 # The vocabulary
@@ -235,12 +236,25 @@ def test_an_id_that_the_draft_model_does_not_know_costs_plain_steps_and_is_count
     assert stats.num_drafter_failures == len(steps) - 1
 
 
-def test_measuring_a_step_leaves_an_empty_slot():
+def test_measuring_steps_and_rows_leaves_an_empty_slot():
     model = FakeModel()
     vocabulary = DraftVocabulary(VOCAB, VOCAB, num_tokens=VOCAB)
-    assert measure_draft_step(model.slot(""), vocabulary) > 0
+    cost = measure_draft_model(model.slot(""), vocabulary)
+    assert cost.step_ms > 0
+    assert cost.row_ms > 0
     assert model.slot("").token_ids == []
-    assert {done.width for done in model.slot("").passes[2:]} == {1}
+    assert {done.width for done in model.slot("").passes[2:]} == {1, 64}
+
+
+def test_what_a_draft_costs_counts_the_text_that_is_still_to_be_read():
+    cost = DraftCost(step_ms=2.0, row_ms=0.5)
+    whole = DraftVocabulary(VOCAB, VOCAB, num_tokens=VOCAB)
+    drafter = DraftModel(FakeModel(), "a", whole, growth=EVERY, cost=cost)
+    text = [1 + i % 9 for i in range(100)]
+    assert drafter.draft_cost_ms(text, 3) == pytest.approx(6.0 + cost.reading_ms(100))
+    drafter.propose(text, 2)
+    assert drafter.draft_cost_ms([*text, 1], 3) == 6.0
+    assert drafter.draft_cost_ms([9, *text], 1) == pytest.approx(2.0 + cost.reading_ms(101))
 
 
 # The law

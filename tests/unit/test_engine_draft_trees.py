@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from lsp_server.engine.controller import widths_by_depth
 from lsp_server.engine.drafters.trees import DynamicTree, StaticTree, static_paths
 from lsp_server.engine.types import ROOT
 from tests.fake_heads import SHAPES, Chances, fresh_draft, paths_of, some_text
+from tests.fake_model import EOS
 
 
 def test_a_static_tree_has_its_parents_first_and_siblings_without_gaps():
@@ -29,6 +31,23 @@ def test_parents_come_first_and_siblings_differ(shape):
         assert all(ROOT <= parent < node for node, parent in enumerate(parents))
         assert len(set(zip(parents, draft.token_ids, strict=True))) == len(parents)
         assert draft.depth <= min(6, shape.depth)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES[1:], DynamicTree(2, 99, 3)])
+def test_a_tree_has_at_most_the_tokens_that_its_shape_says_and_a_static_one_has_them(shape):
+    is_bound = isinstance(shape, DynamicTree)
+    for seed in range(20):
+        draft = fresh_draft(some_text(random.Random(seed), 9), 6, shape)
+        has_end = EOS in draft.token_ids
+        for depth, count in enumerate(widths_by_depth(draft), start=1):
+            most = shape.num_tokens(depth)
+            assert count <= most if is_bound or has_end else count == most
+
+
+def test_a_dynamic_tree_that_keeps_all_nodes_has_as_many_as_its_shape_says():
+    for depth in (1, 2, 3):
+        shape = DynamicTree(num_beams=2, num_nodes=99, depth=depth)
+        assert len(Chances(0).drafted_by(shape)) == shape.num_tokens(depth) == shape.num_tokens(9)
 
 
 @pytest.mark.parametrize("num_nodes", [1, 5, 12, 30])

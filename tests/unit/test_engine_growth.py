@@ -57,6 +57,13 @@ def test_a_tree_offers_fewer_runners_up_the_deeper_it_gets_and_goes_on_from_the_
     assert draft.first_path().token_ids == grown(rows, 3).token_ids
 
 
+def test_a_tree_has_as_many_tokens_as_its_shape_says():
+    for how in (Growth(0.0, width=width) for width in (1, 2, 3, 5)):
+        for depth in range(7):
+            draft = grown([row_of(dict.fromkeys(range(7), 1 / 7))] * depth, depth, how)
+            assert len(draft.token_ids) == how.num_tokens(depth)
+
+
 def test_a_tree_holds_what_is_likely_together_but_does_not_go_on_from_an_unsure_token():
     draft = grown([row_of(UNSURE)] * 3, 3, Growth(0.4, width=3))
     assert draft.token_ids == (5, 6, 7)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lsp_server.cancellation import CancelToken
+from lsp_server.engine.drafters.cost import DraftCost
 from lsp_server.engine.drafters.eagle import Eagle
 from lsp_server.engine.drafters.heads import top_choices
 from lsp_server.engine.drafters.medusa import Medusa
@@ -221,6 +222,16 @@ def test_only_new_rows_are_fed():
     commit(slot, text)
     drafter.propose(text, 4)
     assert head.made[0].num_fed == [7, 2, 1, 2]
+
+
+def test_what_a_draft_costs_counts_the_text_that_eagle_is_still_to_read():
+    cost, text = DraftCost(step_ms=2.0, row_ms=0.5), some_text(random.Random(0), 100)
+    slot = holding(text)
+    drafter = Eagle(HashHead(), slot, WHOLE, cost)
+    assert drafter.draft_cost_ms(text, 3) == pytest.approx(6.0 + cost.reading_ms(100))
+    drafter.propose(text, 2)
+    assert drafter.draft_cost_ms([*text, 1], 3) == pytest.approx(6.0 + cost.reading_ms(2))
+    assert Medusa(TableHead([]), slot, WHOLE, cost).draft_cost_ms(text, 3) == 2.0
 
 
 def test_rows_that_are_not_finite_do_not_stay():

@@ -1,30 +1,60 @@
-"""What one drafting step takes on this machine, measured when a source is loaded."""
+"""What drafting takes on this machine, measured for each source that takes time."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-_ROUNDS = 5
-_ROW_SHARE = 0.2
-"""What a row of a text that is read costs of a step, about."""
+from lsp_server.engine.timing import Clock, best_ms
+
+MEASURED_ROWS = 64
+"""Rows of the text that is read to measure what one of them takes."""
 _SPREAD = 64
-"""Rounds over which reading a text is spread: it is read once, and drafted from often."""
+"""Rounds that share the reading of a text. It is read once and drafted from until the document is
+left, for how many rounds nobody knows before: more than one completion has, fewer than a session.
+Charged to one round alone, no source would ever be worth its first draft."""
 
 
-def measure_step(
-    step: Callable[[], object], clock: Callable[[], float] = time.perf_counter
-) -> float:
-    """Milliseconds of one `step`: the best of a few runs, behind one that warms up."""
-    step()
-    best = float("inf")
-    for _ in range(_ROUNDS):
-        start = clock()
-        step()
-        best = min(best, (clock() - start) * 1000)
-    return best
+@dataclass(frozen=True, slots=True)
+class DraftCost:
+    """Milliseconds of one source's passes."""
+
+    step_ms: float
+    """Of a pass that drafts."""
+    row_ms: float = 0.0
+    """Of a row of a text that is new to the source; 0 where it stands on the target's own rows."""
+    is_quiet: bool = True
+    """Measured while nothing else took the machine's time."""
+
+    def reading_ms(self, num_rows: int) -> float:
+        """One round's share of reading a text of which `num_rows` rows are new; the newest is part
+        of every draft's first step."""
+        return max(0, num_rows - 1) * self.row_ms / _SPREAD
+
+    def check(self) -> None:
+        """ValueError unless the costs are finite numbers, and a step takes time."""
+        if not (self.step_ms > 0.0 and self.row_ms >= 0.0):
+            raise ValueError("a cost is not a number above zero")
+        if not math.isfinite(self.step_ms + self.row_ms):
+            raise ValueError("a cost is not finite")
 
 
-def reading_ms(num_rows: int, step_ms: float) -> float:
-    """A round's share of the milliseconds that a drafter takes to read a text it has not seen."""
-    return max(0, num_rows - 1) * _ROW_SHARE * step_ms / _SPREAD
+FREE = DraftCost(0.0)
+"""Of a source whose cost nobody asks for."""
+
+
+def measure_draft(
+    step: Callable[[], object],
+    read: Callable[[], object] | None = None,
+    num_rows: int = MEASURED_ROWS,
+    clock: Clock = time.perf_counter,
+) -> DraftCost:
+    """Time `step`, which drafts one token, and `read`, which takes in `num_rows` rows of a text."""
+    calls = {"step": step} if read is None else {"step": step, "read": read}
+    for call in calls.values():
+        call()  # the first one makes buffers
+    ms, is_quiet = best_ms(calls, clock)
+    row_ms = ms["read"] / num_rows if read is not None else 0.0
+    return DraftCost(round(ms["step"], 4), round(row_ms, 4), is_quiet)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.drafters.cost import measure_step, reading_ms
+from lsp_server.engine.drafters.cost import FREE, MEASURED_ROWS, DraftCost, measure_draft
 from lsp_server.engine.drafters.growth import Growth, grow
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary
 from lsp_server.engine.prefix import common_prefix
@@ -36,29 +36,28 @@ class DraftModel:
         key: str,
         vocabulary: DraftVocabulary,
         *,
-        step_cost_ms: float,
         growth: Growth | None = None,
+        cost: DraftCost = FREE,
     ) -> None:
         """
         Args:
             model: the draft model; its slots are its own, so `key` may be that of the target's.
             vocabulary: its columns as ids of the target, which `check_draft_model` has passed.
-            step_cost_ms: of `measure_draft_step`, once for all documents.
+            cost: of `measure_draft_model`, once for all documents.
         """
         self._model = model
         self._key = key
         self._vocabulary = vocabulary
         self._growth = growth or Growth()
         self._params = DecodeParams()
-        self._step_cost_ms = step_cost_ms
-        self._read: Sequence[int] = ()
-        """The slot's text when it was last used."""
+        self._cost = cost
+        self._slot: Slot | None = None
+        """The one used last; by now it may hold another document."""
 
     def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
         """A step for each token, and this round's share of reading what the model has not seen."""
-        num_known = common_prefix(self._read, token_ids)
-        reading = reading_ms(len(token_ids) - num_known, self._step_cost_ms)
-        return depth * self._step_cost_ms + reading
+        num_known = common_prefix(self._slot.token_ids, token_ids) if self._slot else 0
+        return depth * self._cost.step_ms + self._cost.reading_ms(len(token_ids) - num_known)
 
     def set_params(self, params: DecodeParams) -> None:
         """Of the request that comes next; where they are greedy, drafts need no distributions."""
@@ -72,8 +71,7 @@ class DraftModel:
         Raises InferenceError for logits that are no numbers (the cache is emptied) and for ids that
         the model does not know, Cancelled out of a running pass.
         """
-        slot = self._model.slot(self._key)
-        self._read = slot.token_ids
+        slot = self._slot = self._model.slot(self._key)
         limit = min(limit, slot.spec.context_length - len(token_ids) + 1)
         if limit < 1 or not token_ids:
             return Draft((), self.name)
@@ -108,12 +106,16 @@ def _catch_up(slot: Slot, token_ids: Sequence[int], cancel: CancelToken | None) 
     return logits
 
 
-def measure_draft_step(slot: Slot, vocabulary: DraftVocabulary) -> float:
-    """Milliseconds of one drafted token behind some context, in a slot of the draft model, which
-    is empty afterwards."""
-    num_context = min(_MEASURE_CONTEXT, slot.spec.context_length - 1)
+def measure_draft_model(slot: Slot, vocabulary: DraftVocabulary) -> DraftCost:
+    """One drafted token behind some context, and rows of a text, in a slot of the draft model,
+    which is empty afterwards."""
+    num_rows = min(MEASURED_ROWS, slot.spec.context_length // 2)
     slot.truncate(0)
-    _catch_up(slot, [0] * num_context, None)
-    cost = measure_step(lambda: vocabulary.expand(slot.forward([0], [0])[0]))
+    _catch_up(slot, [0] * min(_MEASURE_CONTEXT, slot.spec.context_length - num_rows), None)
+    cost = measure_draft(
+        step=lambda: vocabulary.expand(slot.forward([0], [0])[0]),
+        read=lambda: slot.forward([0] * num_rows, [num_rows - 1]),
+        num_rows=num_rows,
+    )
     slot.truncate(0)
     return cost

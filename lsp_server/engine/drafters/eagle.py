@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.drafters.cost import reading_ms
+from lsp_server.engine.drafters.cost import FREE, DraftCost
 from lsp_server.engine.drafters.heads import StateSlot, has_newest_state, top_choices
 from lsp_server.engine.drafters.trees import (
     Chain,
@@ -70,7 +70,6 @@ class EagleModel(Protocol):
     """Which token each column of the logits stands for."""
     state_name: str
     """What it reads of the target: `hidden_states` or `features`."""
-    step_cost_ms: float
 
     def cache(self, num_tokens: int, num_drafted: int) -> EagleRows: ...
 
@@ -80,20 +79,31 @@ class Eagle:
 
     name = "eagle"
 
-    def __init__(self, head: EagleModel, slot: StateSlot, shape: Shape | None = None) -> None:
-        """`slot` is the target's and keeps `head.state_name`; `shape` is a chain by default."""
+    def __init__(
+        self,
+        head: EagleModel,
+        slot: StateSlot,
+        shape: Shape | None = None,
+        cost: DraftCost = FREE,
+    ) -> None:
+        """
+        Args:
+            slot: the target's, which keeps `head.state_name`.
+            shape: a chain by default.
+            cost: of `head`, once for all documents.
+        """
         self._head = head
         self._slot = slot
         self._shape = shape or Chain()
+        self._cost = cost
         self._rows = head.cache(slot.spec.context_length, self._shape.num_parents)
         self._text: list[int] = []
         """What the rows were fed of, and perhaps more."""
 
     def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
         """A step for each depth, and this round's share of reading what the head has not seen."""
-        step = self._head.step_cost_ms
         num_known = min(common_prefix(self._text, token_ids), self._rows.num_rows)
-        return depth * step + reading_ms(len(token_ids) - num_known, step)
+        return depth * self._cost.step_ms + self._cost.reading_ms(len(token_ids) - num_known)
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None

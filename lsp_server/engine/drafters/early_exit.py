@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.drafters.cost import measure_step
+from lsp_server.engine.drafters.cost import FREE, DraftCost, measure_draft
 from lsp_server.engine.drafters.growth import Growth, grow
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary
 from lsp_server.engine.types import DecodeParams, Draft, Slot
@@ -28,14 +28,10 @@ class ExitSlot(Slot, Protocol):
     """A target's slot whose model can stop after its first layers."""
 
     def exit_forward(
-        self,
-        token_ids: Sequence[int],
-        num_before: int,
-        num_columns: int,
-        cancel: CancelToken | None = None,
+        self, token_ids: Sequence[int], num_before: int, cancel: CancelToken | None = None
     ) -> Logits:
-        """float32 [num_columns] behind `token_ids`, which follow the committed tokens and
-        `num_before` that such passes have written; nothing is committed."""
+        """float32 [columns of the early head] behind `token_ids`, which follow the committed tokens
+        and `num_before` that such passes have written; nothing is committed."""
         ...
 
 
@@ -49,23 +45,23 @@ class EarlyExit:
         slot: ExitSlot,
         vocabulary: DraftVocabulary,
         *,
-        step_cost_ms: float,
         growth: Growth | None = None,
+        cost: DraftCost = FREE,
     ) -> None:
         """
         Args:
             vocabulary: columns of the early head's logits.
-            step_cost_ms: of `measure_exit_step`, once for all documents.
+            cost: of `measure_exit`, once for all documents.
         """
         self._slot = slot
         self._vocabulary = vocabulary
         self._growth = growth or Growth()
         self._params = DecodeParams()
-        self._step_cost_ms = step_cost_ms
+        self._cost = cost
 
     def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
         """A step for each token; the text is in the target's own cache."""
-        return depth * self._step_cost_ms
+        return depth * self._cost.step_ms
 
     def set_params(self, params: DecodeParams) -> None:
         """Of the request that comes next; where they are greedy, drafts need no distributions."""
@@ -90,16 +86,15 @@ class EarlyExit:
         def row_behind(drafted: Sequence[int]) -> Logits:
             new = [*fresh, *drafted]
             num_before = len(new) - 1 if drafted else 0
-            columns = self._vocabulary.num_columns
-            logits = slot.exit_forward(new[num_before:], num_before, columns, cancel)
+            logits = slot.exit_forward(new[num_before:], num_before, cancel)
             return self._vocabulary.expand(logits)
 
         ends = slot.spec.eos_ids
         return grow(self.name, self._growth, self._params, token_ids, limit, ends, row_behind)
 
 
-def measure_exit_step(slot: ExitSlot, vocabulary: DraftVocabulary) -> float:
-    """Milliseconds of one drafted token behind some context; the slot is empty afterwards.
+def measure_exit(slot: ExitSlot, vocabulary: DraftVocabulary) -> DraftCost:
+    """One drafted token behind some context; the slot is empty afterwards.
 
     Raises ModelFilesError for a model without the graph.
     """
@@ -107,7 +102,6 @@ def measure_exit_step(slot: ExitSlot, vocabulary: DraftVocabulary) -> float:
     slot.truncate(0)
     slot.forward([0] * num_context, [num_context - 1])
     slot.commit(num_context)
-    columns = vocabulary.num_columns
-    cost = measure_step(lambda: vocabulary.expand(slot.exit_forward([0], 0, columns)))
+    cost = measure_draft(lambda: vocabulary.expand(slot.exit_forward([0], 0)))
     slot.truncate(0)
     return cost

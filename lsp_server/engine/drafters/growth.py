@@ -36,6 +36,13 @@ class Growth:
     """Tokens offered at the first position, one fewer at each that follows; 1: a chain. Greedy
     only: a drawn draft is a chain."""
 
+    def num_tokens(self, depth: int) -> int:
+        """Of a draft so deep, at most."""
+        return sum(self.num_offered(position) for position in range(depth))
+
+    def num_offered(self, position: int) -> int:
+        return max(1, self.width - position)
+
 
 def grow(
     source: str,
@@ -80,7 +87,7 @@ def _greedy(
     for position in range(limit):
         row = row_behind(history[len(token_ids) :])
         best = greedy_token(row, params, history)
-        offered = [best, *_runners_up(row, best, how.width - position - 1, end_ids)]
+        offered = [best, *_runners_up(row, best, how.num_offered(position) - 1, end_ids)]
         probs = _probabilities(row, offered)
         if best in end_ids or (tokens and probs.sum() < how.min_probability):
             break

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from lsp_server.cancellation import CancelToken
+from lsp_server.engine.drafters.cost import FREE, DraftCost
 from lsp_server.engine.drafters.heads import StateSlot, has_newest_state, top_choices
 from lsp_server.engine.drafters.trees import (
     Chain,
@@ -30,7 +31,6 @@ class MedusaModel(Protocol):
 
     column_ids: NDArray[np.int64]
     """Which token each column of the logits stands for."""
-    step_cost_ms: float
 
     def logits(
         self, state: NDArray[np.float32], cancel: CancelToken | None = None
@@ -45,16 +45,26 @@ class Medusa:
     name = "medusa"
 
     def __init__(
-        self, head: MedusaModel, slot: StateSlot, shape: Chain | StaticTree | None = None
+        self,
+        head: MedusaModel,
+        slot: StateSlot,
+        shape: Chain | StaticTree | None = None,
+        cost: DraftCost = FREE,
     ) -> None:
-        """`slot` is the target's and keeps `hidden_states`; `shape` is a chain by default."""
+        """
+        Args:
+            slot: the target's, which keeps `hidden_states`.
+            shape: a chain by default.
+            cost: of `head`, once for all documents.
+        """
         self._head = head
         self._slot = slot
         self._shape = shape or Chain()
+        self._cost = cost
 
     def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
         """One pass, however many tokens it gives."""
-        return self._head.step_cost_ms
+        return self._cost.step_ms
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None

@@ -101,6 +101,11 @@ class StaticTree:
     def num_parents(self) -> int:
         return len(self._num_children) - 1
 
+    def num_tokens(self, depth: int) -> int:
+        """Of a draft so deep."""
+        counts = self._num_children.items()
+        return sum(count for path, count in counts if len(path) < depth)
+
     def num_children(self, path: TreePath) -> int:
         return self._num_children.get(path, 0)
 
@@ -123,6 +128,12 @@ class DynamicTree:
     @property
     def num_parents(self) -> int:
         return self.num_beams * (self.depth - 1)
+
+    def num_tokens(self, depth: int) -> int:
+        """Of a draft so deep, at most: which nodes are the likeliest shows only then."""
+        num_levels = min(depth, self.depth)
+        grown = self.num_beams + self.num_beams**2 * (num_levels - 1)
+        return min(self.num_nodes, grown)
 
     def num_children(self, path: TreePath) -> int:
         return self.num_beams if len(path) < self.depth else 0

@@ -48,7 +48,6 @@ class DraftVocabulary:
                 f"The {num_columns} columns of the draft stand for none of the {target_size} ids"
                 " of the model; make the draft again."
             )
-        self.num_columns = num_columns
         self.target_size = target_size
         self._known = known
         self._ids = None if ids is None else ids[:known]
