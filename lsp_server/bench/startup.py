@@ -7,7 +7,6 @@ The server runs as editors run it: a process of its own, spoken to over its stdi
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from lsp_server.bench.client import StdioClient
 from lsp_server.bench.report import machine, publish
 from lsp_server.errors import InferenceError
 from lsp_server.settings import Settings
@@ -24,51 +24,6 @@ from lsp_server.settings import Settings
 _TEXT = "def mean(values):\n    total = 0\n    for value in values:\n        total"
 _URI = "untitled:startup.py"
 _TIMEOUT = 120.0
-
-
-class StdioClient:
-    """Just enough of a client: requests and notifications, one at a time."""
-
-    def __init__(self, model: str) -> None:
-        command = [sys.executable, "-P", "-m", "lsp_server", "--stdio", "--model", model]
-        self.start = time.perf_counter()
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._next_id = 0
-
-    def request(self, method: str, params: Any) -> Any:
-        """The result. Messages that are no answer to it are passed over."""
-        self._next_id += 1
-        self._send({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params})
-        while True:
-            message = self._receive()
-            if message.get("id") == self._next_id and "method" not in message:
-                return message.get("result")
-
-    def notify(self, method: str, params: Any) -> None:
-        self._send({"jsonrpc": "2.0", "method": method, "params": params})
-
-    def close(self) -> None:
-        self.request("shutdown", None)
-        self.notify("exit", None)
-        self.process.wait(timeout=10)
-
-    def _send(self, message: dict[str, Any]) -> None:
-        body = json.dumps(message).encode()
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self.process.stdin.flush()
-
-    def _receive(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        length = 0
-        while (line := self.process.stdout.readline()) not in (b"\r\n", b""):
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        if not length:
-            raise InferenceError("The server ended early; see its messages above.")
-        message: dict[str, Any] = json.loads(self.process.stdout.read(length))
-        return message
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

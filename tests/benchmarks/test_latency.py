@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.bench.startup import StdioClient
+from lsp_server.bench.client import StdioClient
 
 FIGURES = Path(__file__).parents[2] / "out" / "latency.json"
 ECHO = """

@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from lsp_server.bench.startup import StdioClient
+from lsp_server.bench.client import StdioClient
 
 MAX_MB = 500
 WORDS = ("total", "value", "count", "index", "result", "items", "name", "other")
