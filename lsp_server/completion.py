@@ -20,7 +20,6 @@ class Reason(StrEnum):
     NOT_OPEN = "not-open"
     MODEL_LOADING = "model-loading"
     MODEL_MISSING = "model-missing"
-    PAUSED = "paused"
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
     STALE = "stale"

@@ -80,6 +80,8 @@ class Hooks:
     listener: Listener = field(default_factory=Listener)
     ready: Complete | None = None
     """Needs no loading: a script in the engine's place."""
+    requests: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Further requests of our own, by method."""
 
 
 class _Framework(LanguageServer):
@@ -112,7 +114,7 @@ class Server:
         self._is_configured = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_is_gone: Callable[[], None] = lambda: None
-        self._protocol.fm.features.update(self._handlers())
+        self._protocol.fm.features.update({**self._handlers(), **hooks.requests})
         self._protocol.fm.commands.update(
             {ACCEPT_COMMAND: self._accept, FETCH_COMMAND: self._fetch}
         )

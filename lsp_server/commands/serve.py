@@ -16,16 +16,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lsp_server import __version__
+from lsp_server import __version__, probe
 from lsp_server.errors import SettingsError
 
 if TYPE_CHECKING:
-    from lsp_server.acceptance import Shown
     from lsp_server.cancellation import CancelToken
-    from lsp_server.completion import Backend, Snapshot
+    from lsp_server.completion import Backend, CompletionRequest, CompletionResult, Snapshot
     from lsp_server.loading import Fetch, Progress
     from lsp_server.server import Configuration, Hooks
-    from lsp_server.session import Answer, Complete
+    from lsp_server.session import Answer, Complete, Shown
     from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
 
@@ -95,6 +94,7 @@ class Wiring:
     def __init__(self, model: str | None) -> None:
         self._command_line = {} if model is None else {"model": model}
         self._backend: Backend | None = None
+        self._probe = probe.Probe() if probe.wanted() else None
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -118,9 +118,12 @@ class Wiring:
             settings = self.configure({}, {}, None).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
         listener = Listener(self._answered, self._accepted, self._learn)
-        return Hooks(self.configure, self.load, self.fetch, listener, ready)
+        requests = {} if self._probe is None else {probe.REQUEST: self._probe.report}
+        return Hooks(self.configure, self.load, self.fetch, listener, ready, requests)
 
     def _answered(self, answer: Answer, ms: float) -> None:
+        if self._probe is not None:
+            self._probe.answered(answer)
         sources = answer.stats.sources if answer.stats else {}
         self.statistics.answered(answer.reason, ms, sources)
         self.statistics.save_sometimes()
@@ -187,7 +190,11 @@ class Wiring:
             self._backend.close()
             self._backend = None
         backend = self._backend = load_backend(settings, progress, cancel)
-        return lambda request, cancel: complete(request, backend, cancel)
+
+        def work(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+            return complete(request, backend, cancel)
+
+        return work if self._probe is None else self._probe.watch(work)
 
     def fetch(self, settings: Any) -> Fetch | None:
         """How to fetch the model of the settings; None where the catalogue does not have it."""

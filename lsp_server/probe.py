@@ -1,0 +1,84 @@
+"""What `bench replay` asks of a server: how late its event loop ran, what its engine had to do.
+
+Off, and of no cost, unless the environment has TABAHEAD_PROBE. Numbers only, no text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lsp_server.cancellation import CancelToken
+    from lsp_server.completion import CompletionRequest, CompletionResult
+    from lsp_server.session import Answer, Complete
+
+SWITCH = "TABAHEAD_PROBE"
+REQUEST = "tabahead/probe"
+PERIOD_MS = 10.0
+"""From one beat of the heartbeat to the next."""
+
+
+def wanted() -> bool:
+    return bool(os.environ.get(SWITCH))
+
+
+class Probe:
+    """All but `watch`'s work happens on the event loop."""
+
+    def __init__(self) -> None:
+        self._heart: asyncio.Task[None] | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._late_ms: list[float] = []
+        self._num_generations = 0
+        self._prefilled: list[int] = []
+        self._origins: dict[str, str] = {}
+
+    def watch(self, complete: Complete) -> Complete:
+        """The same work, counted."""
+
+        def counted(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+            self._num_generations += 1
+            result = complete(request, cancel)
+            if result.stats.prompt_tokens:
+                self._prefilled.append(result.stats.prompt_tokens - result.stats.reused_tokens)
+            return result
+
+        return counted
+
+    def answered(self, answer: Answer) -> None:
+        if answer.item is not None and answer.stats is not None:
+            self._origins[answer.item.item_id] = answer.stats.origin.value
+
+    def report(self, params: Any) -> Mapping[str, Any]:
+        """The figures since the last report; `{"beat": BOOL}` starts or stops the heartbeat."""
+        figures = {
+            "cpu_s": time.process_time(),
+            "late_ms": self._late_ms,
+            "generations": self._num_generations,
+            "prefilled": self._prefilled,
+            "origins": self._origins,
+        }
+        self._clear()
+        if self._heart is not None:
+            self._heart.cancel()
+            self._heart = None
+        if isinstance(params, dict) and params.get("beat"):
+            self._heart = asyncio.get_running_loop().create_task(self._beat())
+        return figures
+
+    async def _beat(self) -> None:
+        """How late each beat comes. Beats that fall due while the loop is held up count too, each
+        with what is left of the wait: else a long stall would be one sample among hundreds."""
+        while True:
+            due = time.perf_counter() + PERIOD_MS / 1000
+            await asyncio.sleep(PERIOD_MS / 1000)
+            late = (time.perf_counter() - due) * 1000
+            while late > 0.0:
+                self._late_ms.append(round(late, 2))
+                late -= PERIOD_MS
