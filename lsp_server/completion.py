@@ -20,6 +20,7 @@ class Reason(StrEnum):
     NOT_OPEN = "not-open"
     MODEL_LOADING = "model-loading"
     MODEL_MISSING = "model-missing"
+    PAUSED = "paused"
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
     STALE = "stale"

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from lsp_server.acceptance import MAX_HEAD, Acceptance, Shown
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     CompletionRequest,
@@ -38,9 +38,6 @@ OVERTIME = 30.0
 LEARN = "learn"
 """Begins the scheduler's keys for taking note of documents; no document's URI has a blank."""
 
-MAX_SHOWN = 256
-"""Items remembered until they are accepted."""
-
 
 Complete = Callable[[CompletionRequest, CancelToken], CompletionResult]
 """Blocking; runs on the inference thread."""
@@ -63,23 +60,21 @@ class RequestOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """An item that was sent: what the statistics hear when it is accepted."""
-
-    item_id: str
-    uri: str
-    text: str
-    stats: CompletionStats
-
-
-@dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears of answers and of what became of them: statistics, and what drafts are made of."""
+    """Who hears of answers and of what became of them: statistics, status, and what drafts are
+    made of."""
 
     answered: Callable[[Answer, float], None] = lambda answer, ms: None
     accepted: Callable[[Shown], None] = lambda shown: None
     learn: Callable[[Snapshot], None] | None = None
     """Takes note of an open document; runs on the inference thread, in between requests."""
+    partially_accepted: Callable[[Shown, int], None] = lambda shown, num_characters: None
+    """So many characters of the item are taken by now."""
+    kept: Callable[[Shown, bool], None] = lambda shown, is_kept: None
+    """Whether accepted text still stood in the document a while later."""
+    model: Callable[[Reason | None, str | None], None] = lambda reason, message: None
+    """Why there is no model now, with a message; no reason: there is one."""
+    paused: Callable[[bool], None] = lambda is_paused: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +120,19 @@ class Session:
         self._complete: Complete | None = None
         self._without_model = Answer(Reason.MODEL_LOADING)
         self._answers: dict[str, Answer] = {}
-        self._shown: OrderedDict[str, Shown] = OrderedDict()
+        self._is_paused = False
+        self._acceptance = Acceptance(
+            documents,
+            accepted=listener.accepted,
+            partially_accepted=listener.partially_accepted,
+            kept=listener.kept,
+        )
         self._item_ids = count(1)
 
     def use(self, complete: Complete) -> None:
         """From now on there is a model."""
         self._complete = complete
+        self._listener.model(None, None)
         for uri in self.documents.uris():
             self._learn(uri)
 
@@ -145,12 +147,19 @@ class Session:
 
     def loading(self, message: str | None = None) -> None:
         """A model is on its way; `message` says so where it takes more than seconds."""
-        self._complete = None
-        self._without_model = Answer(Reason.MODEL_LOADING, message=message)
+        self._be_without(Answer(Reason.MODEL_LOADING, message=message))
 
     def missing(self, message: str) -> None:
-        self._complete = None
-        self._without_model = Answer(Reason.MODEL_MISSING, message=message)
+        self._be_without(Answer(Reason.MODEL_MISSING, message=message))
+
+    def _be_without(self, answer: Answer) -> None:
+        self._complete, self._without_model = None, answer
+        self._listener.model(answer.reason, answer.message)
+
+    def pause(self, is_paused: bool) -> None:
+        """While paused nothing is completed; documents are followed all the same."""
+        self._is_paused = is_paused
+        self._listener.paused(is_paused)
 
     def close(self, uri: str) -> None:
         """Forget a document, and stop what is being done for it."""
@@ -167,9 +176,12 @@ class Session:
 
     def accept(self, item_id: str) -> None:
         """The client says that the item was inserted; twice or for an old one is no error."""
-        shown = self._shown.pop(item_id, None)
-        if shown is not None:
-            self._listener.accepted(shown)
+        self._acceptance.accept(item_id)
+
+    def partially_accepted(self, item_id: str, length: int) -> None:
+        """The client says that so much of the item is inserted by now, from its start and in units
+        of the position encoding."""
+        self._acceptance.accept_part(item_id, length)
 
     async def complete(self, params: InlineCompletionParams) -> Answer:
         """Takes its snapshot before it first waits; raises asyncio.CancelledError only."""
@@ -190,6 +202,8 @@ class Session:
             return Answer(Reason.STALE)
         if (refusal := self.options.refuse(snapshot)) is not None:
             return Answer(refusal)
+        if self._is_paused:
+            return Answer(Reason.PAUSED)
         document = self.documents.get(params.uri)
         if document is None or params.position.line >= document.num_lines:
             message = "The cursor lies beyond the end of the document; ask again after the edit."
@@ -256,11 +270,11 @@ class Session:
             start=position_at(text, result.start, encoding, cursor),
             end=position_at(text, result.end, encoding, cursor),
         )
-        self._shown[item.item_id] = Shown(
-            item.item_id, request.snapshot.uri, item.text, result.stats
-        )
-        if len(self._shown) > MAX_SHOWN:
-            self._shown.popitem(last=False)
+        line_start = max(text.rfind("\n", 0, result.start), text.rfind("\r", 0, result.start)) + 1
+        head = text[max(line_start, result.start - MAX_HEAD) : result.start]
+        shown = Shown(item.item_id, request.snapshot.uri, item.text, result.stats)
+        shown.head, shown.start = head, result.start
+        self._acceptance.remember(shown)
         return Answer(None, item=item, stats=result.stats)
 
     def _learn(self, uri: str) -> None:

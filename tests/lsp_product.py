@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lsp_server.acceptance import Shown
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionResult, CompletionStats
 from lsp_server.loading import Fetch, Progress
 from lsp_server.server import Configuration, Hooks, Server
-from lsp_server.session import Complete, Listener, RequestOptions, Shown
+from lsp_server.session import Complete, Listener, RequestOptions
 from lsp_server.stdio import socket_channel
 from tests.lsp_client import TIMEOUT, RawClient
 

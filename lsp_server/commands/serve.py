@@ -20,11 +20,12 @@ from lsp_server import __version__, probe
 from lsp_server.errors import SettingsError
 
 if TYPE_CHECKING:
+    from lsp_server.acceptance import Shown
     from lsp_server.cancellation import CancelToken
     from lsp_server.completion import Backend, CompletionRequest, CompletionResult, Snapshot
     from lsp_server.loading import Fetch, Progress
     from lsp_server.server import Configuration, Hooks
-    from lsp_server.session import Answer, Complete, Shown
+    from lsp_server.session import Answer, Complete
     from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lsp_server.acceptance import MAX_SHOWN, Shown
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     CompletionRequest,
@@ -20,7 +21,7 @@ from lsp_server.completion import (
 from lsp_server.documents import DocumentStore, Position, Range
 from lsp_server.params import InlineCompletionParams, SelectedItem
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import MAX_SHOWN, Answer, Complete, Listener, RequestOptions, Session, Shown
+from lsp_server.session import Answer, Complete, Listener, RequestOptions, Session
 
 URI = "file:///a.py"
 PATIENCE = 20.0
@@ -150,9 +151,13 @@ def test_items_are_remembered_for_acceptance_but_not_for_ever() -> None:
     answers = ask(session, *[params()] * (MAX_SHOWN + 5))
     names = [answer.item.item_id for answer in answers if answer.item]
     assert len(set(names)) == MAX_SHOWN + 5
-    session.accept(names[0])
-    assert accepted == []
-    session.accept(names[-1])
+
+    async def take() -> None:
+        session.accept(names[0])
+        assert accepted == []
+        session.accept(names[-1])
+
+    asyncio.run(take())
     assert [shown.item_id for shown in accepted] == [names[-1]]
 
 
