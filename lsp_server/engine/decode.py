@@ -18,7 +18,13 @@ import numpy as np
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import MAX_DRAFT, Controller
 from lsp_server.engine.prefix import common_prefix
-from lsp_server.engine.sampling import greedy_token, position_rng, process, sample
+from lsp_server.engine.sampling import (
+    below_least_length,
+    greedy_token,
+    position_rng,
+    process,
+    sample,
+)
 from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
 from lsp_server.engine.verify import Verdict, matching, rejection, verify
 from lsp_server.errors import Cancelled, InferenceError
@@ -71,7 +77,7 @@ def decode(
             return
         limit = min(remaining - 1, MAX_DRAFT)
         draft = _propose(drafter, history, limit, slot, params, stats, cancel)
-        step = _round(slot, history, draft, controller, params, cancel)
+        step = _round(slot, history, draft, controller, params, emitted, cancel)
         history.extend(step.token_ids)
         emitted += len(step.token_ids)
         if step.finish is None and len(step.token_ids) == remaining:
@@ -117,9 +123,13 @@ def _round(
     draft: Draft,
     controller: Controller | None,
     params: DecodeParams,
+    num_new: int,
     cancel: CancelToken | None,
 ) -> Step:
-    """One pass: fresh tokens and the part of the draft that pays, verified and committed."""
+    """One pass: fresh tokens and the part of the draft that pays, verified and committed.
+
+    The last `num_new` tokens of the history are this generation's own.
+    """
     fresh = list(history[len(slot.token_ids) :])
     num_fresh = len(fresh)
     proposed = draft
@@ -133,7 +143,7 @@ def _round(
         cancel=cancel,
     )
     try:
-        verdict = _verify(logits, history, proposed, params)
+        verdict = _verify(logits, history, proposed, params, num_new, slot.spec.eos_ids)
     except InferenceError:
         slot.truncate(0)  # the cause may be in its rows: the next request starts afresh
         raise
@@ -160,22 +170,35 @@ def _parents(draft: Draft, num_fresh: int) -> list[int] | None:
     return [*range(-1, num_fresh - 1), *(num_fresh + parent for parent in draft.parents)]
 
 
-def _verify(logits: Logits, history: Sequence[int], draft: Draft, params: DecodeParams) -> Verdict:
+def _verify(
+    logits: Logits,
+    history: Sequence[int],
+    draft: Draft,
+    params: DecodeParams,
+    num_new: int,
+    end_ids: frozenset[int],
+) -> Verdict:
+    num_short = params.min_new_tokens - num_new
+    endless = below_least_length(params, end_ids) if num_short > 0 else params
+
+    def params_at(depth: int) -> DecodeParams:
+        return endless if depth < num_short else params
+
     def before(row: int) -> Sequence[int]:
         if not params.penalised:
             return ()  # a copy of the history for each row would be for nothing
         return [*history, *(draft.token_ids[node] for node in draft.path(row - 1))]
 
     def probs(row: int) -> Probs:
-        return process(logits[row], params, before(row))
+        return process(logits[row], params_at(row), before(row))  # a chain: row is depth
 
     def rng(depth: int) -> np.random.Generator:
         return position_rng(params.seed, len(history) + depth)
 
     def target_token(row: int, depth: int) -> int:
         if params.greedy:
-            return greedy_token(logits[row], params, before(row))
-        return sample(logits[row], params, before(row), rng(depth).random())
+            return greedy_token(logits[row], params_at(depth), before(row))
+        return sample(logits[row], params_at(depth), before(row), rng(depth).random())
 
     if draft.draft_probs is None:
         return verify(draft, matching(draft, target_token))

@@ -7,18 +7,46 @@ output one buffer; only the small inputs change from pass to pass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.errors import Cancelled, InferenceError
+from lsp_server.errors import Cancelled, InferenceError, ModelFilesError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+
+_VARYING = {
+    "input_ids": (1,),
+    "logit_rows": (0,),
+    "position_ids": (1,),
+    "attention_bias": (2, 3),
+    "features": (1,),
+}
+"""Input -> its dimensions that differ from pass to pass."""
+_CAPACITY = 2
+"""Dimension of a KV buffer that is as long as its slot."""
+
+
+def check_widths(session: Any, path: Path) -> None:
+    """Refuse a graph of one width, such as compilers for NPUs ask for: a pass that is narrower than
+    it would write padded rows into the cache. Raises ModelFilesError."""
+    for item in session.get_inputs():
+        is_cache = item.name.startswith("past_key_values.")
+        for dimension in (_CAPACITY,) if is_cache else _VARYING.get(item.name, ()):
+            if isinstance(item.shape[dimension], int):
+                raise ModelFilesError(
+                    f"{path} fixes dimension {dimension} of {item.name} to"
+                    f" {item.shape[dimension]}, but passes are as wide as their text and draft;"
+                    " export it with a dynamic dimension there, or build the model with `tabahead"
+                    " export`."
+                )
 
 
 class KVBuffers:

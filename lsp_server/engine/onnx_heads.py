@@ -16,7 +16,13 @@ from lsp_server.engine import providers
 from lsp_server.engine.drafter_manifest import DrafterManifest
 from lsp_server.engine.drafters.cost import MEASURED_ROWS, DraftCost, measure_draft
 from lsp_server.engine.drafters.vocabulary import read_draft_ids
-from lsp_server.engine.onnx_graph import BoundGraph, KVBuffers, chain_inputs, tree_inputs
+from lsp_server.engine.onnx_graph import (
+    BoundGraph,
+    KVBuffers,
+    chain_inputs,
+    check_widths,
+    tree_inputs,
+)
 from lsp_server.engine.types import ROOT
 from lsp_server.errors import InferenceError, ModelFilesError
 
@@ -227,12 +233,12 @@ def open_manifest(folder: Path, target: OnnxModel, kinds: Sequence[str]) -> Draf
 
 
 def _session(folder: Path, manifest: DrafterManifest, form: str, target: OnnxModel) -> Any:
-    return providers.create_session(
-        target.ort,
-        folder / manifest.forms[form],
-        threads=target.threads,
-        provider=target.provider,
+    path = folder / manifest.forms[form]
+    session = providers.create_session(
+        target.ort, path, threads=target.threads, provider=target.provider
     )
+    check_widths(session, path)
+    return session
 
 
 def _column_ids(folder: Path, manifest: DrafterManifest) -> NDArray[np.int64]:

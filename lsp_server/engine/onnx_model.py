@@ -14,6 +14,7 @@ from typing import Any
 
 from lsp_server.engine import providers
 from lsp_server.engine.manifest import Manifest
+from lsp_server.engine.onnx_graph import check_widths
 from lsp_server.engine.onnx_slot import OnnxSlot
 from lsp_server.engine.types import ModelSpec
 from lsp_server.errors import ModelFilesError, SettingsError
@@ -37,7 +38,8 @@ class OnnxModel:
         Args:
             threads: 0 means `providers.default_threads()`.
             slot_tokens: rows of one KV slot.
-            kv_memory_mb: for all slots; at least one is made whatever it says.
+            kv_memory_mb: for all slots, kept states included; at least one is made whatever it
+                says.
             states: which of `hidden_states` and `features` the slots keep, for trained heads.
 
         Raises:
@@ -104,6 +106,7 @@ class OnnxModel:
                     f"{path} gives logits of its last row only, and a draft of n tokens is verified"
                     " by n + 1 rows; build the model with `tabahead export build`."
                 )
+            check_widths(session, path)
             self._sessions[form] = session
         return self._sessions[form]
 
@@ -130,4 +133,5 @@ class OnnxModel:
 
     def _slot_bytes(self, capacity: int) -> int:
         m = self.manifest
-        return 2 * m.num_layers * m.num_kv_heads * capacity * m.head_size * 4
+        kv_row = 2 * m.num_layers * m.num_kv_heads * m.head_size
+        return 4 * capacity * (kv_row + sum(self.state_sizes.values()))

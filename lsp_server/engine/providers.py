@@ -26,6 +26,11 @@ _DISTRIBUTIONS = (
     "onnxruntime-rocm",
 )
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_OPTIONS = {
+    # A captured graph replays on the addresses of the pass it was captured from, but the widths of
+    # passes vary, and all documents share one session.
+    PROVIDERS["cuda"]: {"enable_cuda_graph": "0"},
+}
 
 
 def installed_runtimes() -> dict[str, str]:
@@ -119,7 +124,8 @@ def create_session(ort: ModuleType, path: Path, *, threads: int, provider: str) 
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     try:
-        return ort.InferenceSession(str(path), options, providers=[provider])
+        providers = [(provider, _OPTIONS.get(provider, {}))]
+        return ort.InferenceSession(str(path), options, providers=providers)
     except Exception as error:
         raise ModelFilesError(
             f"{path} cannot be loaded by onnxruntime {ort.__version__} ({error}); fetch the model"

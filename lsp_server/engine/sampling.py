@@ -6,9 +6,10 @@ top-p; min-p; normalised after each truncation. Ties go to the lowest id.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,13 @@ def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Pro
         return probs
     found[ids] = probs
     return found
+
+
+def below_least_length(params: DecodeParams, end_ids: Iterable[int]) -> DecodeParams:
+    """`params` of a row before which fewer than `min_new_tokens` tokens are new, those drafted
+    included: no end of text has a probability."""
+    barred = tuple((token_id, -math.inf) for token_id in end_ids)
+    return dataclasses.replace(params, logit_bias=(*params.logit_bias, *barred))
 
 
 def sample(logits: Logits, params: DecodeParams, history: Sequence[int], uniform: float) -> int:

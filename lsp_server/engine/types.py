@@ -34,6 +34,8 @@ class ModelSpec:
 @dataclass(frozen=True, slots=True)
 class DecodeParams:
     max_new_tokens: int = 64
+    min_new_tokens: int = 0
+    """New tokens before which no end of text may come."""
     temperature: float = 0.0
     """0 means greedy: the arg max, ties to the lowest id."""
     top_k: int = 0

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import onnx
 import pytest
 
 from lsp_server.engine import providers
@@ -101,21 +100,6 @@ def test_a_graph_that_is_no_graph_is_a_model_error(folder):
     path.write_bytes(b"\xff" * path.stat().st_size)
     with pytest.raises(ModelFilesError, match="cannot be loaded by onnxruntime"):
         load(folder)
-
-
-def test_a_graph_with_logits_of_its_last_row_only_is_refused(folder):
-    graph = onnx.load(folder / "chain.onnx", load_external_data=False)
-    rows = onnx.helper.make_tensor("logit_rows", onnx.TensorProto.INT64, [1], [0])
-    graph.graph.initializer.append(rows)
-    inputs = [item for item in graph.graph.input if item.name != "logit_rows"]
-    del graph.graph.input[:]
-    graph.graph.input.extend(inputs)
-    onnx.save(graph, folder / "chain.onnx")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["chain.onnx"]["size"] = (folder / "chain.onnx").stat().st_size
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ModelFilesError, match="last row only"):
-        OnnxModel(folder)
 
 
 def test_the_tokenizer_of_another_model_is_refused_although_its_size_fits(folder):
