@@ -126,6 +126,8 @@ class EngineGeneration:
             tokens=done.num_tokens,
             passes=done.num_passes,
             sources={name: dict(counts) for name, counts in done.sources.items()},
+            drafted_at={name: list(counts) for name, counts in done.drafted_at.items()},
+            accepted_at={name: list(counts) for name, counts in done.accepted_at.items()},
             drafter_failures=done.num_drafter_failures
             + (self._drafter.num_failures if self._drafter else 0),
             prompt_tokens=done.prompt_tokens,

@@ -114,6 +114,10 @@ class CompletionStats:
     tokens: int = 0
     passes: int = 0
     sources: dict[str, dict[str, int]] = field(default_factory=dict)
+    drafted_at: dict[str, list[int]] = field(default_factory=dict)
+    """source -> per position in the draft, from the first on, how many drafts reached it"""
+    accepted_at: dict[str, list[int]] = field(default_factory=dict)
+    """source -> per position, how many drafts were accepted up to it"""
     drafter_failures: int = 0
     """Drafts that could not be made; each cost a plain step."""
     prompt_tokens: int = 0

@@ -160,6 +160,7 @@ def _round(
         num_proposed=len(proposed.token_ids),
         num_accepted=len(path),
         finish=None if end is None else "eos",
+        depth=proposed.depth,
     )
 
 
@@ -285,3 +286,12 @@ def _count(stats: DecodeStats, step: Step, ms: float) -> None:
         counts = stats.sources.setdefault(step.source, {"proposed": 0, "accepted": 0})
         counts["proposed"] += step.num_proposed
         counts["accepted"] += step.num_accepted
+        _count_positions(stats.drafted_at.setdefault(step.source, []), step.depth)
+        _count_positions(stats.accepted_at.setdefault(step.source, []), step.num_accepted)
+
+
+def _count_positions(counts: list[int], depth: int) -> None:
+    """One draft more at each position down to `depth`."""
+    counts.extend([0] * (depth - len(counts)))
+    for position in range(depth):
+        counts[position] += 1

@@ -176,6 +176,8 @@ class Step:
     num_accepted: int
     finish: str | None = None
     """`eos` or `length` on the last step, else None."""
+    depth: int = 0
+    """Tokens on the longest path of what was proposed."""
 
 
 @dataclass(slots=True)
@@ -190,6 +192,10 @@ class DecodeStats:
     decode_ms: float = 0.0
     sources: dict[str, dict[str, int]] = field(default_factory=dict)
     """source -> {proposed, accepted}"""
+    drafted_at: dict[str, list[int]] = field(default_factory=dict)
+    """source -> per position in the draft, from the first on, how many drafts reached it"""
+    accepted_at: dict[str, list[int]] = field(default_factory=dict)
+    """source -> per position, how many drafts were accepted up to it"""
     num_drafter_failures: int = 0
 
 

@@ -251,6 +251,14 @@ def test_the_counters_add_up(kind, params, eos_at):
         assert stats.sources == {"adversary": {"proposed": proposed, "accepted": accepted}}
     else:
         assert stats.sources == {}
+    drafted_at, accepted_at = (
+        at.get("adversary", []) for at in (stats.drafted_at, stats.accepted_at)
+    )
+    assert (sum(drafted_at), sum(accepted_at)) == (proposed, accepted)
+    for position, num_drafts in enumerate(drafted_at):
+        assert num_drafts == sum(step.num_proposed > position for step in steps)
+    for position, num_drafts in enumerate(accepted_at):
+        assert num_drafts == sum(step.num_accepted > position for step in steps)
     fed = sum(len(done.token_ids) for done in slot.passes)
     assert fed == len(PROMPT) + len(steps) - 1 + proposed
     assert sum(slot.commits) == len(slot.token_ids)

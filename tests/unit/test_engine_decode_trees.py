@@ -134,6 +134,9 @@ def test_the_counters_of_trees_add_up_and_count_nothing_behind_an_end(seed):
     proposed = sum(step.num_proposed for step in steps)
     accepted = sum(step.num_accepted for step in steps)
     assert stats.sources == {"trees": {"proposed": proposed, "accepted": accepted}}
+    assert sum(stats.accepted_at["trees"]) == accepted
+    for position, num_drafts in enumerate(stats.drafted_at["trees"]):
+        assert num_drafts == sum(step.depth > position for step in steps)
     assert sum(len(done.token_ids) for done in slot.passes) == len(PROMPT) + len(steps) - 1 + (
         proposed
     )
