@@ -78,6 +78,12 @@ class EngineBackend:
         text = normalise_line_ends(snapshot.text[:_MAX_LEARNED])
         self.sources.corpus.put(snapshot.uri, self.tokenizer.encode(text))
 
+    def forget(self, uri: str) -> None:
+        self.sources.corpus.remove(uri)
+        self.model.release(uri)
+        if self._current is not None and self._current.uri == uri:
+            self._current = None
+
     def accepted(self, text: str) -> None:
         self._accepted.append(text)
 

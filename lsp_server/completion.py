@@ -74,6 +74,15 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a document gets no completions at all."""
+
+    reason: Reason
+    message: str | None = None
+    """The sentence for the user: what rule it was, and where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
 class Selected:
     """The entry chosen in the editor's suggest widget; an item must start with its text."""
 
@@ -192,6 +201,11 @@ class Backend(Protocol):
 
     def learn(self, snapshot: Snapshot) -> None:
         """An open document that drafts may copy from. On the inference thread."""
+        ...
+
+    def forget(self, uri: str) -> None:
+        """Keep nothing of a document: its text may not be used any more. On the inference thread,
+        and no error where nothing is known of it."""
         ...
 
     def accepted(self, text: str) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
-from lsp_server.completion import Reason, Snapshot
+from lsp_server.completion import Reason, Refusal, Snapshot
 from lsp_server.settings import Settings
 
 SECRET_NAMES = (
@@ -28,26 +28,37 @@ _BINARY_PROBE = 8192
 _MAX_BYTES_PER_CHARACTER = 4
 
 
-def refuse_document(snapshot: Snapshot, settings: Settings) -> Reason | None:
+def refuse_document(snapshot: Snapshot, settings: Settings) -> Refusal | None:
     """Why this document gets no completion at all; None where it may."""
-    return (
-        excluded(snapshot.uri, settings)
-        or (Reason.EXCLUDED if snapshot.language_id in settings.languages_off else None)
-        or (Reason.TOO_LARGE if is_too_large(snapshot.text, settings.max_file_bytes) else None)
-        or (Reason.BINARY if is_binary(snapshot.text) else None)
-    )
+    refusal = refuse_name(snapshot.uri, settings)
+    if refusal is not None:
+        return refusal
+    if snapshot.language_id in settings.languages_off:
+        language = snapshot.language_id
+        return Refusal(Reason.EXCLUDED, f"The setting `languages_off` has `{language}`.")
+    if is_too_large(snapshot.text, settings.max_file_bytes):
+        message = f"The file is larger than {settings.max_file_bytes} bytes (`max_file_bytes`)."
+        return Refusal(Reason.TOO_LARGE, message)
+    if is_binary(snapshot.text):
+        return Refusal(Reason.BINARY, "The file is not text: it has a NUL.")
+    return None
 
 
-def excluded(uri: str, settings: Settings) -> Reason | None:
+def refuse_name(uri: str, settings: Settings) -> Refusal | None:
     """Judge a URI or path by its name alone: secrets, then the globs of the settings."""
     path = path_of(uri)
     *folders, name = path.lower().split("/")
-    if any(fnmatchcase(name, pattern) for pattern in SECRET_NAMES):
-        return Reason.SECRET
-    if any(folder in SECRET_FOLDERS for folder in folders):
-        return Reason.SECRET
-    if any(matches(path, pattern) for pattern in settings.exclude):
-        return Reason.EXCLUDED
+    for pattern in SECRET_NAMES:
+        if fnmatchcase(name, pattern):
+            message = f"Files named `{pattern}` hold keys or passwords; they are left alone."
+            return Refusal(Reason.SECRET, message)
+    for folder in folders:
+        if folder in SECRET_FOLDERS:
+            message = f"What lies in `{folder}` are keys or passwords; it is left alone."
+            return Refusal(Reason.SECRET, message)
+    for pattern in settings.exclude:
+        if matches(path, pattern):
+            return Refusal(Reason.EXCLUDED, f"The setting `exclude` has `{pattern}`.")
     return None
 
 

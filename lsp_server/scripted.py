@@ -70,6 +70,9 @@ class ScriptedBackend:
     def learn(self, snapshot: Snapshot) -> None:
         """A script drafts nothing."""
 
+    def forget(self, uri: str) -> None:
+        """A script keeps nothing."""
+
     def accepted(self, text: str) -> None:
         """A script drafts nothing."""
 

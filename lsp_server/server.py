@@ -305,6 +305,7 @@ class Server:
         self._configuration, self._is_configured = configuration, True
         self.session.options = configuration.options
         self.session.documents.max_chars = configuration.max_chars
+        self.session.reconsider()
         if len(new_warnings) > MAX_WARNINGS:
             rest = len(new_warnings) - MAX_WARNINGS
             new_warnings[MAX_WARNINGS:] = [f"... and {rest} more faults in the settings."]

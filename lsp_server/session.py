@@ -9,7 +9,8 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -22,6 +23,7 @@ from lsp_server.completion import (
     CompletionStats,
     Mode,
     Reason,
+    Refusal,
     Selected,
     Snapshot,
 )
@@ -37,6 +39,13 @@ OVERTIME = 30.0
 
 LEARN = "learn"
 """Begins the scheduler's keys for taking note of documents; no document's URI has a blank."""
+
+MAX_GIVEN = 1024
+"""Documents of which it is remembered that the inference thread has seen them."""
+
+
+async def _no_disk(uri: str) -> None:
+    """Nothing on a disk decides."""
 
 
 Complete = Callable[[CompletionRequest, CancelToken], CompletionResult]
@@ -55,8 +64,10 @@ class RequestOptions:
     seed: int = 0
     automatic_deadline_ms: float | None = None
     invoked_deadline_ms: float | None = None
-    refuse: Callable[[Snapshot], Reason | None] = lambda snapshot: None
-    """Documents that get no completions, and why."""
+    refuse: Callable[[Snapshot], Refusal | None] = lambda snapshot: None
+    """Documents that get no completions, and why; never waits."""
+    look: Callable[[str], Awaitable[None]] = _no_disk
+    """Brings what `refuse` knows from the disk about a URI up to date; first await this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,8 @@ class Listener:
     accepted: Callable[[Shown], None] = lambda shown: None
     learn: Callable[[Snapshot], None] | None = None
     """Takes note of an open document; runs on the inference thread, in between requests."""
+    forget: Callable[[str], None] = lambda uri: None
+    """Drops what was kept of a document that is refused from now on; on the inference thread."""
     partially_accepted: Callable[[Shown, int], None] = lambda shown, num_characters: None
     """So many characters of the item are taken by now."""
     kept: Callable[[Shown, bool], None] = lambda shown, is_kept: None
@@ -127,6 +140,9 @@ class Session:
             partially_accepted=listener.partially_accepted,
             kept=listener.kept,
         )
+        self._given: OrderedDict[str, None] = OrderedDict()
+        """URIs of which the inference thread may hold text, closed ones too."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._item_ids = count(1)
 
     def use(self, complete: Complete) -> None:
@@ -200,8 +216,13 @@ class Session:
             return Answer(snapshot)
         if params.version is not None and params.version != snapshot.version:
             return Answer(Reason.STALE)
+        revision = self.documents.revision(params.uri)
+        await self.options.look(params.uri)
+        if self.documents.revision(params.uri) != revision:
+            return Answer(Reason.STALE)
         if (refusal := self.options.refuse(snapshot)) is not None:
-            return Answer(refusal)
+            self._forget(params.uri)
+            return Answer(refusal.reason, message=refusal.message)
         if self._is_paused:
             return Answer(Reason.PAUSED)
         document = self.documents.get(params.uri)
@@ -212,7 +233,7 @@ class Session:
         if complete is None:
             return self._without_model
         request = self._request(params, snapshot, document)
-        revision = self.documents.revision(params.uri)
+        self._give(params.uri)
         timeout = OVERTIME + (request.deadline_ms or 0.0) / 1000
         try:
             result = await self.scheduler.submit(
@@ -278,13 +299,55 @@ class Session:
         return Answer(None, item=item, stats=result.stats)
 
     def _learn(self, uri: str) -> None:
-        learn, snapshot = self._listener.learn, self.documents.snapshot(uri)
-        if "corpus" not in self.options.sources:
+        if self._listener.learn is None or "corpus" not in self.options.sources:
             return  # nothing would read it, and to tokenize a file holds up the next request
-        if learn is None or isinstance(snapshot, Reason) or self.options.refuse(snapshot):
+        self._start(self._learn_of(uri, self._listener.learn))
+
+    async def _learn_of(self, uri: str, learn: Callable[[Snapshot], None]) -> None:
+        await self.options.look(uri)
+        snapshot = self.documents.snapshot(uri)
+        if isinstance(snapshot, Reason):
             return
+        if self.options.refuse(snapshot) is not None:
+            self._forget(uri)
+            return
+        self._give(uri)
         done = self.scheduler.submit(f"{LEARN} {uri}", lambda cancel: learn(snapshot))
         done.add_done_callback(_report)
+
+    def reconsider(self) -> None:
+        """The settings have changed: what they refuse now is not kept."""
+        self._start(self._reconsider())
+
+    async def _reconsider(self) -> None:
+        for uri in list(self._given):
+            await self.options.look(uri)
+            snapshot = self.documents.snapshot(uri)
+            if isinstance(snapshot, Reason):
+                snapshot = Snapshot(uri, 0, "", "")  # closed: its name alone is known
+            if self.options.refuse(snapshot) is not None:
+                self._forget(uri)
+
+    def _give(self, uri: str) -> None:
+        """The inference thread is about to see a document's text."""
+        self._given[uri] = None
+        self._given.move_to_end(uri)
+        if len(self._given) > MAX_GIVEN:
+            self._given.popitem(last=False)
+
+    def _forget(self, uri: str) -> None:
+        if uri in self._given:
+            del self._given[uri]
+            self.scheduler.cancel(uri, Reason.EXCLUDED)
+            done = self.scheduler.submit(
+                f"{LEARN} {uri}", lambda cancel: self._listener.forget(uri)
+            )
+            done.add_done_callback(_report)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _record(self, uri: str, answer: Answer) -> None:
         if uri in self.documents:

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     )
     refusal = refuse_document(request.snapshot, settings)
     if refusal is not None:
-        result = nothing(request, refusal)
+        result = nothing(request, refusal.reason, message=refusal.message)
     else:
         backend = load_backend(settings, lambda *_: None, CancelToken())
         result = complete(request, backend, CancelToken())

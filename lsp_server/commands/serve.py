@@ -118,7 +118,7 @@ class Wiring:
 
             settings = self.configure({}, {}, None).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
-        listener = Listener(self._answered, self._accepted, self._learn)
+        listener = Listener(self._answered, self._accepted, self._learn, forget=self._forget)
         requests = {} if self._probe is None else {probe.REQUEST: self._probe.report}
         return Hooks(self.configure, self.load, self.fetch, listener, ready, requests)
 
@@ -137,6 +137,10 @@ class Wiring:
     def _learn(self, snapshot: Snapshot) -> None:
         if self._backend is not None:
             self._backend.learn(snapshot)
+
+    def _forget(self, uri: str) -> None:
+        if self._backend is not None:
+            self._backend.forget(uri)
 
     def configure(
         self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None

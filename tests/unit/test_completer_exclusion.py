@@ -8,8 +8,14 @@ import sys
 import pytest
 
 from lsp_server.completion import Reason, Snapshot
-from lsp_server.exclusion import excluded, matches, path_of, refuse_document
+from lsp_server.exclusion import matches, path_of, refuse_document, refuse_name
 from lsp_server.settings import Settings
+
+
+def excluded(uri: str, settings: Settings) -> Reason | None:
+    refusal = refuse_name(uri, settings)
+    return None if refusal is None else refusal.reason
+
 
 SECRETS = (
     *("file:///w/.env", "file:///w/.env.local", "file:///w/prod.env", "/home/x/.npmrc"),
@@ -71,7 +77,8 @@ def test_documents_are_judged_by_language_size_and_content():
     settings = Settings(max_file_bytes=10, languages_off=("markdown",))
 
     def judge(text, language="python", uri="file:///w/a"):
-        return refuse_document(Snapshot(uri, 1, language, text), settings)
+        refusal = refuse_document(Snapshot(uri, 1, language, text), settings)
+        return None if refusal is None else refusal.reason
 
     assert judge("x = 1") is None
     assert judge("x = 1", "markdown") is Reason.EXCLUDED

@@ -16,6 +16,7 @@ from lsp_server.completion import (
     CompletionStats,
     Mode,
     Reason,
+    Refusal,
     Snapshot,
 )
 from lsp_server.documents import DocumentStore, Position, Range
@@ -114,9 +115,9 @@ def test_what_the_engine_does_not_begin_in_time_is_answered_deadline(
 def test_a_refused_document_never_reaches_the_engine() -> None:
     engine = Engine()
     session, _ = session_with(engine)
-    session.options = RequestOptions(refuse=lambda snapshot: Reason.EXCLUDED)
+    session.options = RequestOptions(refuse=lambda snapshot: Refusal(Reason.EXCLUDED, "why"))
     (answer,) = ask(session, params())
-    assert answer.reason is Reason.EXCLUDED
+    assert (answer.reason, answer.message) == (Reason.EXCLUDED, "why")
     assert engine.requests == []
 
 
@@ -174,7 +175,7 @@ def test_open_documents_are_learned_once_there_is_a_model_but_for_refused_ones()
         session = Session(Scheduler(), DocumentStore(), Listener(learn=learn))
         session.options = RequestOptions(
             sources=("corpus",),
-            refuse=lambda snapshot: Reason.SECRET if "env" in snapshot.uri else None,
+            refuse=lambda s: Refusal(Reason.SECRET) if "env" in s.uri else None,
         )
         session.documents.open("file:///before.py", "python", 1, "a")
         session.opened("file:///before.py")
@@ -186,6 +187,55 @@ def test_open_documents_are_learned_once_there_is_a_model_but_for_refused_ones()
 
     asyncio.run(main())
     assert learned == ["file:///before.py", "file:///after.py"]
+
+
+def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
+    heard: list[str] = []
+
+    async def main() -> None:
+        listener = Listener(
+            learn=lambda snapshot: heard.append(f"learn {snapshot.uri}"),
+            forget=lambda uri: heard.append(f"forget {uri}"),
+        )
+        session = Session(Scheduler(), DocumentStore(), listener)
+        session.options = RequestOptions(sources=("corpus",))
+        session.use(Engine())
+        for uri in ("file:///a", "file:///b", "file:///c"):
+            session.documents.open(uri, "python", 1, "x = ")
+            session.opened(uri)
+        await session.complete(params(uri="file:///a"))
+        await session.scheduler.submit("other", lambda cancel: None)  # behind what is queued
+        session.close("file:///b")
+        session.options = RequestOptions(
+            sources=("corpus",),
+            refuse=lambda s: Refusal(Reason.EXCLUDED) if s.uri[-1] in "ab" else None,
+        )
+        for _ in range(2):
+            session.reconsider()
+            assert (await session.complete(params(uri="file:///a"))).reason is Reason.EXCLUDED
+        assert (await session.complete(params(uri="file:///c"))).item is not None
+
+    asyncio.run(main())
+    assert [what for what in heard if what.startswith("learn")] == [
+        f"learn file:///{name}" for name in "abc"
+    ]
+    assert sorted(heard[3:]) == ["forget file:///a", "forget file:///b"]
+
+
+def test_what_the_disk_says_is_heard_before_a_document_is_judged() -> None:
+    engine, refused = Engine(), set[str]()
+
+    async def look(uri: str) -> None:
+        await asyncio.sleep(0)
+        refused.add(uri)
+
+    session, _ = session_with(engine)
+    session.options = RequestOptions(
+        refuse=lambda s: Refusal(Reason.EXCLUDED) if s.uri in refused else None, look=look
+    )
+    (answer,) = ask(session, params())
+    assert answer.reason is Reason.EXCLUDED
+    assert engine.requests == []
 
 
 def test_a_document_that_cannot_be_learned_costs_no_completion(caplog) -> None:
