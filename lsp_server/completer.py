@@ -39,7 +39,13 @@ def complete(
     if (refusal := refuse_place(request)) is not None:
         return nothing(request, refusal)
     target = with_selected(request)
-    place = Place.at(target.snapshot.text, target.offset)
+    place = Place.at(
+        target.snapshot.text,
+        target.offset,
+        language_id=target.snapshot.language_id,
+        tab_size=target.tab_size,
+        insert_spaces=target.insert_spaces,
+    )
     rule = stop_rule(target.mode, place)
     generation = backend.generate(target, cancel)
     message = None

@@ -15,10 +15,10 @@ from typing import Protocol, cast
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Generation, Mode, Piece
 from lsp_server.errors import Cancelled
+from lsp_server.indentation import indent_width
 from lsp_server.place import (
     Place,
     closes_block,
-    indent_width,
     may_become_closer,
     normalise_line_ends,
     repeats_next_line,

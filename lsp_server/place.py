@@ -9,6 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lsp_server.brackets import open_brackets
+from lsp_server.indentation import (
+    IndentStyle,
+    chosen_style,
+    detect_style,
+    indent_of,
+    indent_width,
+)
+
 WINDOW = 4000
 """Characters looked at on each side of the cursor."""
 
@@ -16,8 +25,6 @@ _OPENERS = (":", "{", "(", "[", "=>", "->", " do", " then")
 _COMMENT = re.compile(r"\s*(#|//|--|\*|/\*)")
 _CLOSER_LINE = re.compile(r"[\])}]+[\])},;]*|end[\w ]{0,10};?|</[\w.:-]*>?")
 _NOT_BLANK = re.compile(r"\S")
-_BRACKETS = {")": "(", "]": "[", "}": "{"}
-_QUOTES = "\"'`"
 _LINE_TAIL = ";, \t"
 _MIN_STATEMENT = 4
 
@@ -36,9 +43,24 @@ class Place:
     """Nothing but blanks follows in the whole document."""
     has_strike_tag: bool = False
     """The window has `<s>`, so `</s>` is the user's markup and no end marker."""
+    style: IndentStyle | None = None
+    """What new lines are indented with; None where neither editor nor document tells."""
+    language_id: str = ""
+    before: str = ""
+    """The whole text before the cursor, as the editor has it."""
+    after: str = ""
 
     @classmethod
-    def at(cls, text: str, offset: int) -> Place:
+    def at(
+        cls,
+        text: str,
+        offset: int,
+        *,
+        language_id: str = "",
+        tab_size: int | None = None,
+        insert_spaces: bool | None = None,
+    ) -> Place:
+        """`tab_size` and `insert_spaces` as the editor sends them, None where it does not."""
         start = max(0, offset - WINDOW)
         head = normalise_line_ends(text[start:offset]).split("\n")
         tail = normalise_line_ends(text[offset : offset + WINDOW]).split("\n")
@@ -51,6 +73,10 @@ class Place:
             lines_after=tuple(whole_tail),
             at_end=_NOT_BLANK.search(text, offset) is None,
             has_strike_tag="<s>" in text[start : offset + WINDOW],
+            style=chosen_style(detect_style((*whole_head, *whole_tail)), tab_size, insert_spaces),
+            language_id=language_id,
+            before=text[:offset],
+            after=text[offset:],
         )
 
     @property
@@ -84,16 +110,6 @@ def normalise_line_ends(text: str) -> str:
     if "\r" not in text:
         return text
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def indent_of(line: str) -> str:
-    """The blanks and tabs that a line begins with."""
-    return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def indent_width(line: str, tab_size: int = 4) -> int:
-    """Columns of indentation."""
-    return len(indent_of(line).expandtabs(tab_size))
 
 
 def smaller_indent(text: str, place: Place) -> str | None:
@@ -144,29 +160,3 @@ def repeats_next_line(line: str, text_before: str, next_line: str | None) -> boo
         same = line.rstrip(_LINE_TAIL) == next_line.rstrip(_LINE_TAIL)
         return same and open_brackets(text_before) <= 0
     return line.rstrip() == next_line.rstrip() and is_statement(line)
-
-
-def open_brackets(text: str) -> int:
-    """Openers less closers, blind to strings and comments."""
-    return sum(text.count(opener) - text.count(closer) for closer, opener in _BRACKETS.items())
-
-
-def bracket_pairs(text: str) -> dict[int, int]:
-    """Index of each bracket that has its partner in `text` -> the partner's index."""
-    stack: list[int] = []
-    pairs: dict[int, int] = {}
-    for index, character in enumerate(text):
-        if character in _BRACKETS.values():
-            stack.append(index)
-        elif stack and _BRACKETS.get(character) == text[stack[-1]]:
-            opener = stack.pop()
-            pairs[opener], pairs[index] = index, opener
-    return pairs
-
-
-def imbalance(line: str) -> int:
-    """Brackets without their partner plus kinds of quotes that occur an odd number of times."""
-    num_brackets = sum(character in "()[]{}" for character in line)
-    unescaped = line.replace("\\\\", "").replace('\\"', "").replace("\\'", "")
-    num_odd = sum(unescaped.count(quote) % 2 for quote in _QUOTES)
-    return num_brackets - len(bracket_pairs(line)) + num_odd

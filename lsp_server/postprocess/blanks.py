@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lsp_server.place import Place, indent_of, smaller_indent
+from lsp_server.indentation import indent_of
+from lsp_server.place import Place, smaller_indent
 from lsp_server.postprocess.types import Edit
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from lsp_server.brackets import bracket_pairs, imbalance
 from lsp_server.completion import Reason
-from lsp_server.place import Place, bracket_pairs, imbalance, repeats_next_line
+from lsp_server.place import Place, repeats_next_line
 from lsp_server.postprocess.types import Dropped, Edit
 
 _MAX_REST = 400
