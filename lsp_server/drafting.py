@@ -117,6 +117,8 @@ class DraftSources:
             return DraftModel(model, uri, vocabulary, growth=growth, cost=cost)
 
         self.opened["draft"] = Opened(make, cost, own, _TREE)
+        if own.trained:
+            self._controller.expect_much("draft")
 
     def open_heads(self, folder: Path) -> None:
         """Draft with trained heads. Raises ModelFilesError, TokenizerMismatchError."""
@@ -133,6 +135,8 @@ class DraftSources:
             return Medusa(head, slot, _MEDUSA_TREE if trees else None, cost)
 
         self.opened["medusa"] = Opened(make, cost, head.manifest, _MEDUSA_TREE)
+        if head.manifest.trained:
+            self._controller.expect_much("medusa")
 
     def _open_eagle(self, folder: Path) -> None:
         head = EagleHead(folder, self._target)
@@ -142,6 +146,8 @@ class DraftSources:
             return Eagle(head, slot, _EAGLE_TREE if trees else None, cost)
 
         self.opened["eagle"] = Opened(make, cost, head.manifest, _EAGLE_TREE)
+        if head.manifest.trained:
+            self._controller.expect_much("eagle")
 
     def open_early_exit(self) -> None:
         """Draft with the target's own first layers. Raises ModelFilesError if it has no exit."""

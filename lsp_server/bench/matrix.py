@@ -1,16 +1,18 @@
 """`bench matrix`: every draft source on the same prompts of one model, in one run.
 
-Measured per method: acceptance by position with drafts of four; then, at the length for which these
-figures and the cost curve promise most (one at least), tokens a pass and the speed-up over plain
-decoding of width 1, default mode, medians of interleaved runs. Exactness: chains give the tokens of
-plain decoding in strict mode on the same prompts; of trees, tokens that differ in default mode are
-counted, and their law is enumerated by tests/lossless. Not measured: prefill, the protocol.
+Measured per method: acceptance by position with drafts of four; then, at the length for which what
+was drafted and accepted there and the cost curve promise most (one at least), tokens a pass and the
+speed-up over plain decoding of width 1, default mode, medians of interleaved runs. Exactness:
+chains give the tokens of plain decoding in strict mode on the same prompts; of trees, tokens that
+differ in default mode are counted, and their law is enumerated by tests/lossless. Not measured:
+prefill, the protocol.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,9 +28,10 @@ from lsp_server.bench.report import (
     publish,
     table,
 )
-from lsp_server.engine.controller import CostCurve
-from lsp_server.engine.speedup import expected_tokens, speedup
-from lsp_server.engine.types import DecodeParams, Draft
+from lsp_server.cancellation import CancelToken
+from lsp_server.engine.controller import Controller, CostCurve
+from lsp_server.engine.speedup import speedup
+from lsp_server.engine.types import DecodeParams, Draft, Drafter
 from lsp_server.settings import Settings
 
 _CASES, _FULL = 12, 60
@@ -42,8 +45,8 @@ _ROUNDS = 3
 class Tally:
     """What was seen of one method over all prompts."""
 
-    accepted: list[int] = field(default_factory=lambda: [0] * _DRAFT_LENGTH)
-    reached: list[int] = field(default_factory=lambda: [0] * _DRAFT_LENGTH)
+    rounds: list[tuple[int, int]] = field(default_factory=list)
+    """Of drafts of at most four: (depth of the draft, 0 where there was none; accepted tokens)."""
     speedups: list[float] = field(default_factory=list)
     tokens_per_pass: list[float] = field(default_factory=list)
     num_different: int = 0
@@ -51,27 +54,41 @@ class Tally:
     @property
     def acceptance(self) -> list[float]:
         """P(accepted at this position | reached), by position."""
-        pairs = zip(self.accepted, self.reached, strict=True)
-        return [accepted / reached if reached else 0.0 for accepted, reached in pairs]
+        chances = []
+        for position in range(_DRAFT_LENGTH):
+            reached = [n for depth, n in self.rounds if depth > position and n >= position]
+            accepted = sum(num_accepted > position for num_accepted in reached)
+            chances.append(accepted / len(reached) if reached else 0.0)
+        return chances
 
 
 class FixedLength:
-    """Controller protocol of the decoding loop: drafts of one length, and a record of them."""
+    """Drafter protocol around another: it is asked for drafts of one length, and no more is drafted
+    than is verified."""
 
-    def __init__(self, length: int, tally: Tally | None = None) -> None:
+    def __init__(self, drafter: Drafter, length: int) -> None:
+        self.name = drafter.name
+        self._drafter = drafter
         self._length = length
+
+    def propose(
+        self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
+    ) -> Draft:
+        return self._drafter.propose(token_ids, min(limit, self._length), cancel)
+
+
+class Recorder(Controller):
+    """Has every draft verified whole, and keeps a record."""
+
+    def __init__(self, curve: CostCurve, tally: Tally) -> None:
+        super().__init__(curve)
         self._tally = tally
 
     def cut(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> Draft:
-        depths = draft.depths
-        return draft.select([node for node, depth in enumerate(depths) if depth <= self._length])
+        return draft
 
-    def observe(self, draft: Draft, emitted: Any) -> None:
-        if self._tally is None:
-            return
-        for position, hit in enumerate(draft.hits(emitted[:_DRAFT_LENGTH])):
-            self._tally.reached[position] += 1
-            self._tally.accepted[position] += hit
+    def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
+        self._tally.rounds.append((draft.depth, sum(draft.hits(emitted))))
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -83,7 +100,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         for method in methods:
             _accept(bench, method, prompt, tallies[method.label])
         progress.update()
-    lengths = {m.label: _best_length(m, tallies[m.label], bench.controller.curve) for m in methods}
+    curve = bench.controller.curve
+    lengths = {m.label: _best_length(m, tallies[m.label], curve) for m in methods}
     for prompt in bench.prompts:
         _time(bench, methods, prompt, lengths, tallies)
         progress.update()
@@ -91,14 +109,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         _compare(bench, methods, prompt, tallies)
         progress.update()
     progress.close()
-    rows = [_row(m, tallies[m.label], lengths[m.label], bench.controller.curve) for m in methods]
+    rows = [_row(m, tallies[m.label], lengths[m.label], curve) for m in methods]
     result: dict[str, Any] = {
         "suite": "matrix",
         "machine": machine(bench.backend.model.threads),
         "model": bench.describe()["model"],
         "data": origin,
         "cases": len(bench.prompts),
-        "cost_ms": dict(zip(bench.controller.curve.widths, bench.controller.curve.ms, strict=True)),
+        "cost_ms": dict(zip(curve.widths, curve.ms, strict=True)),
         "rows": [_plain_row(), *rows],
         "combined_against_best": _combined_against_best(methods, tallies),
     }
@@ -111,37 +129,52 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _run(
-    bench: Bench, method: Method, prompt: Prompt, params: DecodeParams, controller: Any
+    bench: Bench, method: Method, prompt: Prompt, params: DecodeParams, length: int | None
 ) -> Run:
-    return bench.run(
-        prompt.token_ids, params, drafter=method.drafter(prompt), controller=controller
-    )
+    """With drafts of `length`; None: as the product runs it, under the controller."""
+    drafter = method.drafter(prompt)
+    if length is None:
+        return bench.run(prompt.token_ids, params, drafter=drafter, controller=bench.controller)
+    return bench.run(prompt.token_ids, params, drafter=FixedLength(drafter, length))
 
 
 def _accept(bench: Bench, method: Method, prompt: Prompt, tally: Tally) -> None:
     if not method.controlled:
         params = DecodeParams(max_new_tokens=_NEW_TOKENS)
-        _run(bench, method, prompt, params, FixedLength(_DRAFT_LENGTH, tally))
+        drafter = FixedLength(method.drafter(prompt), _DRAFT_LENGTH)
+        bench.run(
+            prompt.token_ids,
+            params,
+            drafter=drafter,
+            controller=Recorder(bench.controller.curve, tally),
+        )
 
 
-def _best_length(method: Method, tally: Tally, curve: CostCurve) -> int:
-    """The draft length with the best predicted speed-up; one at least, so that there is a row."""
+def _best_length(method: Method, tally: Tally, curve: CostCurve) -> int | None:
+    """The draft length with the best predicted speed-up; one at least, so that there is a row.
+    None where the controller chooses."""
+    if method.controlled:
+        return None
     lengths = range(1, _DRAFT_LENGTH + 1)
     return max(lengths, key=lambda length: _predicted(method, tally, length, curve))
 
 
 def _predicted(method: Method, tally: Tally, length: int, curve: CostCurve) -> float:
+    """By the cost curve, had the rounds been of drafts so long; rounds without a draft count too:
+    their passes are plain."""
     plain = curve.cost(1)
-    width = 1 + method.num_tokens(length)
-    expected = expected_tokens(tally.acceptance[:length])
-    return speedup(expected, curve.cost(width) / plain, method.draft_ms(length) / plain)
+    depths = [min(depth, length) for depth, _ in tally.rounds]
+    tokens = statistics.fmean(1 + min(accepted, length) for _, accepted in tally.rounds)
+    passes = statistics.fmean(curve.cost(1 + method.num_tokens(depth)) for depth in depths)
+    drafts = statistics.fmean(method.draft_ms(max(1, depth)) for depth in depths)
+    return speedup(tokens, passes / plain, drafts / plain)
 
 
 def _time(
     bench: Bench,
     methods: list[Method],
     prompt: Prompt,
-    lengths: dict[str, int],
+    lengths: dict[str, int | None],
     tallies: dict[str, Tally],
 ) -> None:
     """Medians over rounds in which plain decoding and every method take turns."""
@@ -149,13 +182,11 @@ def _time(
     plain: list[float] = []
     runs: dict[str, list[Run]] = {method.label: [] for method in methods}
     for method in methods:  # not counted: it reads the prompt, into every cache there is
-        _run(bench, method, prompt, params, FixedLength(lengths[method.label]))
+        _run(bench, method, prompt, params, lengths[method.label])
     for _ in range(_ROUNDS):
         plain.append(bench.run(prompt.token_ids, params).ms_per_token)
         for method in methods:
-            fixed = FixedLength(lengths[method.label])
-            controller = bench.controller if method.controlled else fixed
-            runs[method.label].append(_run(bench, method, prompt, params, controller))
+            runs[method.label].append(_run(bench, method, prompt, params, lengths[method.label]))
     for label, done in runs.items():
         ms = statistics.median(run.ms_per_token for run in done)
         tallies[label].speedups.append(statistics.median(plain) / ms)
@@ -173,7 +204,8 @@ def _compare(
         plain = bench.run(prompt.token_ids, params).token_ids
         for method in methods:
             if (method.form == "chain") is strict:
-                found = _run(bench, method, prompt, params, FixedLength(_DRAFT_LENGTH)).token_ids
+                length = None if method.controlled else _DRAFT_LENGTH
+                found = _run(bench, method, prompt, params, length).token_ids
                 tallies[method.label].num_different += found != plain
 
 
@@ -208,7 +240,7 @@ def _plain_row() -> dict[str, Any]:
     }
 
 
-def _row(method: Method, tally: Tally, length: int, curve: CostCurve) -> dict[str, Any]:
+def _row(method: Method, tally: Tally, length: int | None, curve: CostCurve) -> dict[str, Any]:
     chain = method.form == "chain"
     verified = (
         f"strict tokens equal on {len(tally.speedups)} prompts"
@@ -216,14 +248,14 @@ def _row(method: Method, tally: Tally, length: int, curve: CostCurve) -> dict[st
         else f"law enumerated in tests/lossless; {tally.num_different} of {len(tally.speedups)}"
         " prompts differ in default mode"
     )
-    predicted = None if method.controlled else round(_predicted(method, tally, length, curve), 3)
+    predicted = None if length is None else round(_predicted(method, tally, length, curve), 3)
     return {
         "method": method.name,
         "form": method.form,
         "trained": method.trained,
         "extra_parameters": method.extra_parameters,
         "extra_mb": round(method.extra_mb, 1),
-        "draft_length": None if method.controlled else length,
+        "draft_length": length,
         "step_ms": round(method.step_ms, 3),
         "acceptance": [round(chance, 3) for chance in tally.acceptance],
         "tokens_per_pass": round(statistics.fmean(tally.tokens_per_pass), 3),

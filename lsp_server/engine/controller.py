@@ -29,6 +29,8 @@ _CAUTION = 0.5
 _PRIOR_WEIGHT = 3.0
 _PRIORS = (0.3, 0.45, 0.65, 0.8, 0.85)
 """First guess of acceptance by strength class, until drafts have been seen to come true or not."""
+_TRAINED_PRIOR = 0.6
+"""The same for a source that was trained to draft for this model: it is to be tried at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class Controller:
         self._strict_curve = curve.strict()
         self._seen: dict[tuple[str, int, int], tuple[float, float]] = {}
         """(source, strength class, position) -> decayed (came true, seen)"""
+        self._trained: set[str] = set()
+
+    def expect_much(self, source: str) -> None:
+        """Take a source that was trained at its word, until its drafts have been seen."""
+        self._trained |= {source, tree_name(source)}
 
     def cut(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> Draft:
         """The part of `draft` that pays behind `num_fresh` tokens that must run anyway."""
@@ -165,13 +172,18 @@ class Controller:
         Where a source fails at its first tokens, those behind are never reached: their guess is at
         most `bound`, what the position before them has come to.
         """
-        guess = min(_PRIORS[kind], bound) * _PRIOR_WEIGHT
+        prior = _TRAINED_PRIOR if source in self._trained else _PRIORS[kind]
+        guess = min(prior, bound) * _PRIOR_WEIGHT
         return self._seen.get((source, kind, position), (guess, _PRIOR_WEIGHT))
 
 
 def record_name(draft: Draft) -> str:
     """A source's trees succeed at other rates than its chains."""
-    return f"{draft.source} tree" if draft.is_tree else draft.source
+    return tree_name(draft.source) if draft.is_tree else draft.source
+
+
+def tree_name(source: str) -> str:
+    return f"{source} tree"
 
 
 def widths_by_depth(draft: Draft) -> list[int]:

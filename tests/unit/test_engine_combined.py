@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
 
 from lsp_server.engine.controller import Controller, CostCurve
-from lsp_server.engine.drafters.combined import PROBE_EVERY, Combined
+from lsp_server.engine.drafters.combined import TRIAL_SHARE, Combined
 from lsp_server.engine.types import DecodeParams, Draft
 from lsp_server.errors import Cancelled
 from tests.decoding import GREEDY, PROMPT, SAMPLING, plain, run, tokens
@@ -23,12 +24,16 @@ class Source:
     token_ids: tuple[int, ...] = (1, 2, 3)
     strength: int = 0
     step_cost_ms: float = 0.0
+    reading_ms: float = 0.0
     error: Exception | None = None
     limits: list[int] = field(default_factory=list)
     histories: list[tuple[int, ...]] = field(default_factory=list)
 
-    def draft_cost_ms(self, token_ids, depth: int) -> float:
+    def draft_cost_ms(self, depth: int) -> float:
         return depth * self.step_cost_ms
+
+    def reading_cost_ms(self, token_ids) -> float:
+        return self.reading_ms
 
     def propose(self, token_ids, limit, cancel=None) -> Draft:
         self.limits.append(limit)
@@ -46,6 +51,12 @@ def slot() -> FakeSlot:
 
 def combined(free=(), priced=(), controller=None) -> Combined:
     return Combined(free, priced, controller or Controller(CHEAP), slot())
+
+
+def rounds_until_trial(source: Source) -> int:
+    """Of `CHEAP` rounds, by what is put aside in each."""
+    price = source.step_cost_ms + source.reading_ms + CHEAP.cost(2) - CHEAP.cost(1)
+    return math.ceil(price / (TRIAL_SHARE * CHEAP.cost(1)))
 
 
 def learn(controller: Controller, name: str, *, right: bool, rounds: int = 60) -> None:
@@ -127,7 +138,7 @@ def test_no_tree_is_asked_for_whose_width_costs_more_than_it_brings():
 
     source = Trees("eagle", step_cost_ms=0.1)
     both = combined([], [source], controller)
-    for _ in range(10 * PROBE_EVERY):
+    for _ in range(320):
         if both.propose(PROMPT, 4).token_ids:
             controller.observe(tree, (1, 9))
     assert len(source.limits) <= 11
@@ -137,7 +148,7 @@ def test_a_source_comes_to_be_tried_however_often_the_document_changes():
     controller, records = Controller(CHEAP), {}
     learn(controller, "draft", right=False)
     model = Source("draft", step_cost_ms=9.0)
-    for _ in range(PROBE_EVERY + 2):
+    for _ in range(rounds_until_trial(model) + 2):
         Combined([], [model], controller, slot(), records).propose(PROMPT, 4)
     assert model.limits == [1]
 
@@ -147,7 +158,7 @@ def test_a_source_is_not_tried_again_on_a_first_pass():
     learn(controller, "draft", right=False)
     model = Source("draft", step_cost_ms=9.0)
     both = combined([], [model], controller)
-    for _ in range(PROBE_EVERY + 2):
+    for _ in range(rounds_until_trial(model) + 2):
         both.propose([*PROMPT, 1, 2], 4)
     assert model.limits == []
     both.propose(PROMPT, 4)
@@ -159,9 +170,49 @@ def test_a_priced_source_that_costs_more_than_it_brings_is_left_alone_but_tried_
     learn(controller, "draft", right=False)
     model = Source("draft", step_cost_ms=9.0)
     both = combined([], [model], controller)
-    for _ in range(2 * PROBE_EVERY + 2):
+    for _ in range(2 * rounds_until_trial(model) + 2):
         both.propose(PROMPT, 4)
     assert model.limits == [1, 1]
+
+
+def test_a_source_that_must_read_the_text_first_is_tried_the_more_seldom():
+    controller = Controller(CHEAP)
+    learn(controller, "draft", right=False)
+    model = Source("draft", step_cost_ms=9.0, reading_ms=90.0)
+    both = combined([], [model], controller)
+    for _ in range(rounds_until_trial(model) - 2):
+        both.propose(PROMPT, 4)
+    assert model.limits == []
+    for _ in range(4):
+        both.propose(PROMPT, 4)
+    assert model.limits == [1]
+
+
+def test_all_trials_together_take_the_share_of_the_time_that_is_theirs():
+    controller = Controller(CHEAP)
+    models = [Source(name, step_cost_ms=cost) for name, cost in (("a", 1.0), ("b", 3.0))]
+    for model in models:
+        learn(controller, model.name, right=False)
+    both = combined([], models, controller)
+    num_rounds = 4000
+    for _ in range(num_rounds):
+        both.propose(PROMPT, 4)
+    spent = sum(len(m.limits) * (m.step_cost_ms + CHEAP.cost(2) - CHEAP.cost(1)) for m in models)
+    share = spent / (num_rounds * CHEAP.cost(1))
+    assert 0.9 * TRIAL_SHARE < share <= TRIAL_SHARE
+    assert all(model.limits for model in models)
+
+
+def test_a_source_that_was_trained_drafts_at_once_and_is_left_alone_when_it_fails():
+    controller = Controller(CHEAP)
+    controller.expect_much("eagle")
+    trained, other = Source("eagle", step_cost_ms=0.5), Source("draft", step_cost_ms=0.5)
+    both = combined([], [trained, other], controller)
+    for _ in range(40):
+        draft = both.propose(PROMPT, 4)
+        controller.observe(draft, (9,))
+    assert 0 < len(trained.limits) < 20
+    assert trained.limits[0] > 1
 
 
 def test_a_copy_that_does_not_pay_is_still_shown_to_the_controller():
@@ -204,7 +255,8 @@ def test_the_output_is_that_of_plain_decoding_whatever_the_sources_do(kind, othe
     target = FakeSlot(model)
     controller = Controller(CHEAP)
     priced = AdversarialDrafter(right, other, 1, name="draft")
-    priced.draft_cost_ms = lambda token_ids, depth: 0.1 * depth
+    priced.draft_cost_ms = lambda depth: 0.1 * depth
+    priced.reading_cost_ms = lambda token_ids: 0.0
     free = [AdversarialDrafter(right, kind, name="lookup")]
     drafter = Combined(free, [priced], controller, target)
     steps = run(target, params=params, drafter=drafter, controller=controller)
@@ -223,9 +275,9 @@ def test_the_sources_named_in_the_steps_are_those_that_drafted():
 def test_a_source_that_fails_rests_and_is_tried_again():
     broken = Source("lookup", error=RuntimeError("a defect"))
     both = combined([broken, Source("corpus")])
-    for _ in range(PROBE_EVERY + 1):
+    while both.num_failures < 2:
         both.propose(PROMPT, 3)
-    assert (both.num_failures, len(broken.limits)) == (2, 2)
+    assert len(broken.limits) == 2
 
 
 def test_copies_that_do_not_pay_take_turns_in_being_judged():

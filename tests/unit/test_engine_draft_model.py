@@ -251,10 +251,11 @@ def test_what_a_draft_costs_counts_the_text_that_is_still_to_be_read():
     whole = DraftVocabulary(VOCAB, VOCAB, num_tokens=VOCAB)
     drafter = DraftModel(FakeModel(), "a", whole, growth=EVERY, cost=cost)
     text = [1 + i % 9 for i in range(100)]
-    assert drafter.draft_cost_ms(text, 3) == pytest.approx(6.0 + cost.reading_ms(100))
+    assert drafter.draft_cost_ms(3) == 6.0
+    assert drafter.reading_cost_ms(text) == cost.reading_ms(100)
     drafter.propose(text, 2)
-    assert drafter.draft_cost_ms([*text, 1], 3) == 6.0
-    assert drafter.draft_cost_ms([9, *text], 1) == pytest.approx(2.0 + cost.reading_ms(101))
+    assert drafter.reading_cost_ms([*text, 1]) == 0.0
+    assert drafter.reading_cost_ms([9, *text]) == cost.reading_ms(101)
 
 
 # The law

@@ -228,10 +228,11 @@ def test_what_a_draft_costs_counts_the_text_that_eagle_is_still_to_read():
     cost, text = DraftCost(step_ms=2.0, row_ms=0.5), some_text(random.Random(0), 100)
     slot = holding(text)
     drafter = Eagle(HashHead(), slot, WHOLE, cost)
-    assert drafter.draft_cost_ms(text, 3) == pytest.approx(6.0 + cost.reading_ms(100))
+    assert drafter.draft_cost_ms(3) == 6.0
+    assert drafter.reading_cost_ms(text) == cost.reading_ms(100)
     drafter.propose(text, 2)
-    assert drafter.draft_cost_ms([*text, 1], 3) == pytest.approx(6.0 + cost.reading_ms(2))
-    assert Medusa(TableHead([]), slot, WHOLE, cost).draft_cost_ms(text, 3) == 2.0
+    assert drafter.reading_cost_ms([*text, 1]) == cost.reading_ms(2)
+    assert Medusa(TableHead([]), slot, WHOLE, cost).draft_cost_ms(3) == 2.0
 
 
 def test_rows_that_are_not_finite_do_not_stay():

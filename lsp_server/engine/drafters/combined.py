@@ -19,16 +19,26 @@ from lsp_server.errors import Cancelled
 
 _log = logging.getLogger(__name__)
 
-PROBE_EVERY = 32
-"""Rounds after which a priced source that was not asked is tried with one token: what it is worth
-shows only when it drafts."""
+TRIAL_SHARE = 0.02
+"""Of the time of plain passes, so much goes into trials: a priced source that is not asked is tried
+with one token whenever it can be paid for, since what it is worth shows only when it drafts."""
+_READING_ROUNDS = 64
+"""Rounds that share the reading of a text. It is read once and drafted from until the document is
+left, for how many rounds nobody knows before: more than one completion has, fewer than a session.
+Charged to one round alone, no source would ever be worth its first draft."""
+_REST = 32
+"""Rounds in which a source that has failed is not asked."""
 
 
 class PricedDrafter(Drafter, Protocol):
     """A source whose drafting takes time."""
 
-    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
-        """Milliseconds of a draft so deep behind this text, by what was measured at load."""
+    def draft_cost_ms(self, depth: int) -> float:
+        """Milliseconds of a draft so deep, by what was measured at load."""
+        ...
+
+    def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
+        """Milliseconds of reading what it has not yet seen of this text, before it can draft."""
         ...
 
 
@@ -38,8 +48,8 @@ class Record:
 
     last: Draft
     """The last draft that had tokens: trees are learned apart, and each depth costs many tokens."""
-    rounds_since: int = 0
-    """Rounds since it was asked."""
+    credit_ms: float = 0.0
+    """Its share of the time since it was last asked, to be spent on a trial."""
 
 
 Records = dict[str, Record]
@@ -88,13 +98,14 @@ class Combined:
         num_fresh = len(token_ids) - len(self._slot.token_ids)
         self._resting = {name: left - 1 for name, left in self._resting.items() if left > 1}
         copied, copied_rate = self._best_copy(token_ids, limit, num_fresh, cancel)
-        source, length = self._best_priced(token_ids, limit, num_fresh, copied_rate)
+        share = TRIAL_SHARE * self._controller.curve.cost(1) / max(1, len(self._priced))
         for priced in self._priced:
-            self._records[priced.name].rounds_since += 1
+            self._records[priced.name].credit_ms += share
+        source, length = self._best_priced(token_ids, limit, num_fresh, copied_rate)
         if source is None:
             return copied
         record = self._records[source.name]
-        record.rounds_since = 0
+        record.credit_ms = 0.0
         drafted = self._ask(source, token_ids, length, cancel)
         if not drafted.token_ids:
             return copied
@@ -143,7 +154,8 @@ class Combined:
         awake = [source for source in self._priced if source.name not in self._resting]
         for source in awake:
             last = self._records[source.name].last
-            costs = [source.draft_cost_ms(token_ids, depth) for depth in range(1, limit + 1)]
+            reading = source.reading_cost_ms(token_ids) / _READING_ROUNDS
+            costs = [source.draft_cost_ms(depth) + reading for depth in range(1, limit + 1)]
             length, rate = self._controller.plan(
                 record_name(last), _widths(last, limit), costs, num_fresh, strict=self.strict
             )
@@ -151,9 +163,16 @@ class Combined:
                 best, rate_to_beat = (source, length), rate
         if best[0] is None and num_fresh == 1:  # on a first pass heads have no state to start from
             for source in awake:
-                if self._records[source.name].rounds_since >= PROBE_EVERY:
+                if self._records[source.name].credit_ms >= self._trial_ms(source, token_ids):
                     return source, 1
         return best
+
+    def _trial_ms(self, source: PricedDrafter, token_ids: Sequence[int]) -> float:
+        """What it costs to draft one token deep, to read the text for that, and to verify it."""
+        curve = self._controller.curve
+        (width,) = _widths(self._records[source.name].last, 1)
+        drafting = source.draft_cost_ms(1) + source.reading_cost_ms(token_ids)
+        return drafting + curve.cost(1 + width) - curve.cost(1)
 
     def _ask(
         self,
@@ -172,7 +191,7 @@ class Combined:
         except Exception:  # noqa: BLE001 - whatever a source does, the round goes on
             _log.exception("The drafter %r failed; going on without it.", source.name)
             self.num_failures += 1
-            self._resting[source.name] = PROBE_EVERY
+            self._resting[source.name] = _REST
             return Draft((), source.name)
 
 

@@ -11,10 +11,6 @@ from lsp_server.engine.timing import Clock, best_ms
 
 MEASURED_ROWS = 64
 """Rows of the text that is read to measure what one of them takes."""
-_SPREAD = 64
-"""Rounds that share the reading of a text. It is read once and drafted from until the document is
-left, for how many rounds nobody knows before: more than one completion has, fewer than a session.
-Charged to one round alone, no source would ever be worth its first draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +25,9 @@ class DraftCost:
     """Measured while nothing else took the machine's time."""
 
     def reading_ms(self, num_rows: int) -> float:
-        """One round's share of reading a text of which `num_rows` rows are new; the newest is part
-        of every draft's first step."""
-        return max(0, num_rows - 1) * self.row_ms / _SPREAD
+        """Reading a text of which `num_rows` rows are new; the newest is part of every draft's
+        first step."""
+        return max(0, num_rows - 1) * self.row_ms
 
     def check(self) -> None:
         """ValueError unless the costs are finite numbers, and a step takes time."""

@@ -54,10 +54,14 @@ class DraftModel:
         self._slot: Slot | None = None
         """The one used last; by now it may hold another document."""
 
-    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
-        """A step for each token, and this round's share of reading what the model has not seen."""
+    def draft_cost_ms(self, depth: int) -> float:
+        """A step for each token."""
+        return depth * self._cost.step_ms
+
+    def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
+        """What is not in the model's own cache."""
         num_known = common_prefix(self._slot.token_ids, token_ids) if self._slot else 0
-        return depth * self._cost.step_ms + self._cost.reading_ms(len(token_ids) - num_known)
+        return self._cost.reading_ms(len(token_ids) - num_known)
 
     def set_params(self, params: DecodeParams) -> None:
         """Of the request that comes next; where they are greedy, drafts need no distributions."""

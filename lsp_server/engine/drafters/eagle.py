@@ -100,10 +100,14 @@ class Eagle:
         self._text: list[int] = []
         """What the rows were fed of, and perhaps more."""
 
-    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
-        """A step for each depth, and this round's share of reading what the head has not seen."""
+    def draft_cost_ms(self, depth: int) -> float:
+        """A step for each depth."""
+        return depth * self._cost.step_ms
+
+    def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
+        """What the head has no rows of."""
         num_known = min(common_prefix(self._text, token_ids), self._rows.num_rows)
-        return depth * self._cost.step_ms + self._cost.reading_ms(len(token_ids) - num_known)
+        return self._cost.reading_ms(len(token_ids) - num_known)
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None

@@ -59,9 +59,13 @@ class EarlyExit:
         self._params = DecodeParams()
         self._cost = cost
 
-    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
-        """A step for each token; the text is in the target's own cache."""
+    def draft_cost_ms(self, depth: int) -> float:
+        """A step for each token."""
         return depth * self._cost.step_ms
+
+    def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
+        """Nothing: the target's own rows are what it reads."""
+        return 0.0
 
     def set_params(self, params: DecodeParams) -> None:
         """Of the request that comes next; where they are greedy, drafts need no distributions."""

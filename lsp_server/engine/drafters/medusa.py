@@ -62,9 +62,13 @@ class Medusa:
         self._shape = shape or Chain()
         self._cost = cost
 
-    def draft_cost_ms(self, token_ids: Sequence[int], depth: int) -> float:
+    def draft_cost_ms(self, depth: int) -> float:
         """One pass, however many tokens it gives."""
         return self._cost.step_ms
+
+    def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
+        """Nothing: the target's own rows are what it reads."""
+        return 0.0
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
