@@ -104,7 +104,7 @@ def _priced(
         extra_parameters=getattr(opened.manifest, "num_parameters", 0),
         extra_mb=0.0 if own is None else _megabytes(own),
         step_ms=opened.cost.step_ms,
-        draft_ms=lambda depth: drafter.draft_cost_ms((), depth),
+        draft_ms=drafter.draft_cost_ms,
         num_tokens=opened.tree.num_tokens if trees else lambda depth: depth,
     )
 
