@@ -15,8 +15,10 @@ from pathlib import Path
 from lsp_server.bench.cases import Case
 from lsp_server.bench.engine import Bench, Prompt
 from lsp_server.drafting import DraftSources
+from lsp_server.engine.drafter_manifest import DrafterManifest
 from lsp_server.engine.drafters.combined import Combined, Records
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
+from lsp_server.engine.manifest import Manifest
 from lsp_server.engine.onnx_slot import OnnxSlot
 from lsp_server.engine.types import Drafter
 from lsp_server.errors import ModelFilesError, ModelMissingError
@@ -53,9 +55,10 @@ def load_methods(
     """All methods, and the model that they draft for.
 
     `drafters` holds the folders `draft`, `medusa` and `eagle`; None: below the cache, made there if
-    they are missing.
+    they are missing. Raises ModelMissingError, ModelFilesError.
     """
     folder = drafters or make_drafters(settings)
+    _check_kinds(folder)
     named = replace(
         settings,
         sources=("lookup", "corpus", "draft", "heads", "early_exit"),
@@ -82,6 +85,17 @@ def load_methods(
     return methods, bench
 
 
+def _check_kinds(folder: Path) -> None:
+    for kind in ("medusa", "eagle"):
+        found = DrafterManifest.load(folder / kind).kind
+        if found != kind:
+            raise ModelFilesError(
+                f"{folder / kind} holds a head of kind {found}, where `bench matrix` runs one of"
+                f" kind {kind} (EAGLE-3 reads other states of the model than the heads beside it);"
+                f" put one there with `tabahead export heads {kind}`."
+            )
+
+
 def _corpus(bench: Bench) -> SessionCorpus:
     """Every prompt of the suite, as the open files of one session."""
     corpus = SessionCorpus()
@@ -101,7 +115,7 @@ def _priced(
         form="tree" if trees else "chain",
         drafter=lambda prompt: drafter,
         trained=opened.manifest.trained,
-        extra_parameters=getattr(opened.manifest, "num_parameters", 0),
+        extra_parameters=0 if own is None else _num_parameters(opened.manifest, own),
         extra_mb=0.0 if own is None else _megabytes(own),
         step_ms=opened.cost.step_ms,
         draft_ms=drafter.draft_cost_ms,
@@ -118,6 +132,14 @@ def _combined(bench: Bench, sources: DraftSources, slot: OnnxSlot, corpus: Sessi
         return Combined(free, priced, bench.controller, slot, records)
 
     return Method("combined", "chain", drafter, controlled=True)
+
+
+def _num_parameters(manifest: Manifest | DrafterManifest, folder: Path) -> int:
+    if isinstance(manifest, DrafterManifest):
+        return manifest.num_parameters
+    from export.parameters import num_parameters
+
+    return num_parameters(folder / manifest.forms["chain"])
 
 
 def _megabytes(folder: Path) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import gguf
 import numpy as np
 import onnx
 import pytest
@@ -18,6 +19,7 @@ from export.check import check, form_logits
 from export.draft_vocabulary import draft_ids
 from export.folder import hashed, silent
 from export.graph import feature_layers
+from export.parameters import num_parameters
 from lsp_server.engine.manifest import DRAFT_IDS_NAME, MANIFEST_NAME, Manifest
 from lsp_server.errors import InferenceError, ModelFilesError, SettingsError
 from tests.graph_runner import IDS, Runner
@@ -233,3 +235,21 @@ def _sign(folder: Path) -> None:
     files, _ = hashed(folder, [], silent)
     raw["files"] = {name: {"sha256": e.sha256, "size": e.size} for name, e in files.items()}
     (folder / MANIFEST_NAME).write_text(json.dumps(raw))
+
+
+@pytest.mark.parametrize("weights", ["fp32", "int8", "int4"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_parameters_of_a_graph_are_those_of_its_checkpoint_in_any_format(
+    tmp_path, weights, tied
+):
+    """Those of a draft are those of the layers that were kept, and of its own head's rows."""
+    path = tmp_path / "m.gguf"
+    write_tiny_gguf(path, layers=NUM_LAYERS, tied=tied)
+    tensors = gguf.GGUFReader(path).tensors
+    build(path, tmp_path / "whole", name="m", weights=weights)
+    assert num_parameters(tmp_path / "whole" / "chain.onnx") == sum(t.n_elements for t in tensors)
+    size = {"draft_vocabulary": 64, "weights": weights}
+    build_draft(path, tmp_path / "draft", name="d", layers=(0, 5), **size)
+    kept = [t for t in tensors if t.name.split(".")[1] in ("0", "5", "weight")]
+    expected = sum(int(t.n_elements) for t in kept if t.name != "output.weight")
+    assert num_parameters(tmp_path / "draft" / "chain.onnx") == expected + 64 * HIDDEN_SIZE

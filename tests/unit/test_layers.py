@@ -32,6 +32,7 @@ PRODUCT_MAY_USE = {
     "models.store": None,
     "models.__main__": {"lsp_server/commands/models.py"},
     "export.__main__": {"lsp_server/commands/export.py"},
+    "export.parameters": {"lsp_server/bench/methods.py"},
 }
 """What the product may import of the other packages -> where; None: anywhere."""
 
