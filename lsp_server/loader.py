@@ -73,7 +73,7 @@ def _open(
     from lsp_server.engine.tokenizer import Tokenizer
 
     start = time.perf_counter()
-    heads = Path(settings.heads) if "heads" in settings.sources else None
+    heads = Path(settings.heads).expanduser() if "heads" in settings.sources else None
     progress("loading the model", 0, 4)
     model = _model(folder, settings, states_for(heads))
     if "chain" in model.manifest.reduced_forms:

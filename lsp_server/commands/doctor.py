@@ -6,6 +6,8 @@ import argparse
 import json
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from lsp_server.errors import TabaheadError
 
 if TYPE_CHECKING:
+    from lsp_server.engine.drafter_manifest import DrafterManifest
+    from lsp_server.engine.manifest import Manifest
     from lsp_server.settings import Settings
 
 _PACKAGES = ("tabahead", "pygls", "lsprotocol", "numpy", "tokenizers", "onnx", "onnx-ir", "gguf")
@@ -29,6 +33,15 @@ class Report:
     problems: list[str] = field(default_factory=list)
     """One sentence each, with the remedy; any of these means that nothing can be completed."""
     warnings: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def _faults_in(report: Report) -> Iterator[None]:
+    """What ends the block early becomes a problem."""
+    try:
+        yield
+    except TabaheadError as error:
+        report.problems.append(str(error))
 
 
 def add_parser(subparsers: Any) -> None:
@@ -87,35 +100,75 @@ def _examine_runtime(report: Report) -> None:
 
     report.facts["runtimes"] = installed_runtimes()
     report.facts["cores"] = physical_cores()
-    try:
+    with _faults_in(report):
         report.facts["providers"] = import_runtime().get_available_providers()
-    except TabaheadError as error:
-        report.problems.append(str(error))
 
 
 def _examine_model(settings: Settings, report: Report) -> None:
     """Verify every byte, load the model as the server does, and probe how it runs."""
     from lsp_server.cancellation import CancelToken
-    from lsp_server.engine.manifest import Manifest
     from lsp_server.loader import load_backend
-    from models.catalogue import resolve
 
     report.facts["model"] = settings.model
-    try:
-        if not settings.model.startswith("scripted:"):
-            folder = resolve(settings.model)
-            manifest = Manifest.load(folder)
-            manifest.check_hashes(folder)
-            manifest.check_tokenizer(folder)
-            report.facts["files"] = f"{len(manifest.files)} files verified in {folder}"
-        if report.problems:
-            return
-        backend = load_backend(settings, lambda *_: None, CancelToken())
+    if not settings.model.startswith("scripted:"):
+        _examine_files(settings, report)
+    if report.problems:
+        return
+    with (
+        _faults_in(report),
+        closing(load_backend(settings, lambda *_: None, CancelToken())) as backend,
+    ):
         report.facts["runs"] = dict(backend.describe())
         _probe(backend, report)
-        backend.close()
-    except TabaheadError as error:
-        report.problems.append(str(error))
+
+
+def _examine_files(settings: Settings, report: Report) -> None:
+    """Of the model, and of what the settings name to draft for it."""
+    from models.catalogue import resolve
+
+    with _faults_in(report):
+        target = _verified(resolve(settings.model), "files", report)
+        if "draft" in settings.sources and settings.draft_model:
+            with _faults_in(report):
+                draft = _verified(resolve(settings.draft_model), "draft_model", report)
+                _warn_of_untrained(draft, report)
+        if "heads" in settings.sources and settings.heads:
+            with _faults_in(report):
+                _examine_heads(Path(settings.heads).expanduser(), target, report)
+
+
+def _verified(folder: Path, fact: str, report: Report) -> Manifest:
+    from lsp_server.engine.manifest import Manifest
+
+    manifest = Manifest.load(folder)
+    manifest.check_hashes(folder)
+    manifest.check_tokenizer(folder)
+    report.facts[fact] = f"{len(manifest.files)} files verified in {folder}"
+    return manifest
+
+
+def _examine_heads(folder: Path, target: Manifest, report: Report) -> None:
+    from lsp_server.engine.drafter_manifest import DrafterManifest
+
+    heads = DrafterManifest.load(folder)
+    heads.check_hashes(folder)
+    heads.check_target(target)
+    report.facts["heads"] = f"{heads.kind}, {len(heads.files)} files verified in {folder}"
+    _warn_of_untrained(heads, report)
+    if not heads.same_weights(target):
+        report.warnings.append(
+            f"The heads {heads.name} were made for other weights than those of {target.name}: their"
+            " drafts cost time and seldom come true; make them for this model with `tabahead"
+            " export heads`."
+        )
+
+
+def _warn_of_untrained(drafter: Manifest | DrafterManifest, report: Report) -> None:
+    if not drafter.trained:
+        report.warnings.append(
+            f"{drafter.name} has not been trained to draft: it runs, and seldom comes true; take"
+            " it out of `sources`, or name a trained one."
+        )
 
 
 def _probe(backend: Any, report: Report) -> None:
@@ -126,6 +179,7 @@ def _probe(backend: Any, report: Report) -> None:
         return
     curve = backend.controller.curve
     report.facts["cost_ms"] = dict(zip(curve.widths, curve.ms, strict=True))
+    report.facts["draft_ms"] = report.facts["runs"].pop("draft_ms")
     probe = probe_widths(backend.model.slot("doctor"))
     report.facts["width_probe"] = {
         "exact_from_two": probe.exact_from_two,
@@ -157,13 +211,18 @@ def _page(report: Report) -> str:
     lines: list[str] = []
     for name, fact in report.facts.items():
         title = name.replace("_", " ")
-        if isinstance(fact, dict):
+        if isinstance(fact, dict) and fact:
             lines.append(f"{title}:")
-            lines += [f"  {key}: {value}" for key, value in fact.items()]
+            lines += [f"  {key}: {_text(value)}" for key, value in fact.items()]
         else:
-            text = ", ".join(fact) if isinstance(fact, list) else fact
-            lines.append(f"{title}: {text}")
+            lines.append(f"{title}: {_text(fact)}")
     lines += [f"warning: {text}" for text in report.warnings]
     lines += [f"PROBLEM: {text}" for text in report.problems]
     lines.append("" if report.problems else "Completions can be served.")
     return "\n".join(lines).rstrip()
+
+
+def _text(fact: Any) -> str:
+    if isinstance(fact, dict):
+        return "; ".join(f"{key}: {_text(value)}" for key, value in fact.items()) or "none"
+    return ", ".join(fact) if isinstance(fact, list) else str(fact)
