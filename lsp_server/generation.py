@@ -22,8 +22,8 @@ from lsp_server.place import (
     may_become_closer,
     normalise_line_ends,
     repeats_next_line,
-    smaller_indent,
 )
+from lsp_server.postprocess.indentation import first_column
 from lsp_server.postprocess.markers import marker_start
 
 
@@ -168,9 +168,8 @@ def _block_stop(text: str, rule: StopRule) -> int | None:
     indentation than the cursor has, the rest of the block may have that too.
     """
     start, has_text, floor = 0, False, rule.floor
-    smaller = smaller_indent(text, rule.place)
-    if smaller is not None and rule.closer_width is None:
-        floor = min(floor, indent_width(smaller))
+    if rule.place.on_blank_line and rule.closer_width is None:
+        floor = min(floor, first_column(text, rule.place))
     while True:
         end = text.find("\n", start)
         line = text[start:] if end < 0 else text[start:end]

@@ -10,13 +10,7 @@ import re
 from dataclasses import dataclass
 
 from lsp_server.brackets import open_brackets
-from lsp_server.indentation import (
-    IndentStyle,
-    chosen_style,
-    detect_style,
-    indent_of,
-    indent_width,
-)
+from lsp_server.indentation import IndentStyle, chosen_style, detect_style, indent_width
 
 WINDOW = 4000
 """Characters looked at on each side of the cursor."""
@@ -27,6 +21,7 @@ _CLOSER_LINE = re.compile(r"[\])}]+[\])},;]*|end[\w ]{0,10};?|</[\w.:-]*>?")
 _NOT_BLANK = re.compile(r"\S")
 _LINE_TAIL = ";, \t"
 _MIN_STATEMENT = 4
+_MARKDOWN = frozenset({"markdown", "mdx", "rmarkdown", "rmd", "quarto"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +79,10 @@ class Place:
         return not self.line_before.strip()
 
     @property
+    def is_markdown(self) -> bool:
+        return self.language_id in _MARKDOWN
+
+    @property
     def previous_line(self) -> str | None:
         """The nearest line above that is not blank."""
         return next((line for line in reversed(self.lines_before) if line.strip()), None)
@@ -110,18 +109,6 @@ def normalise_line_ends(text: str) -> str:
     if "\r" not in text:
         return text
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def smaller_indent(text: str, place: Place) -> str | None:
-    """The indentation that `text` asks for on a blank line that has more; None where it does not.
-
-    One blank or tab alone is no indentation but the seam that the prompt left open.
-    """
-    leading = indent_of(text)
-    is_smaller = 1 < len(leading) < len(place.line_before)
-    if place.on_blank_line and is_smaller and place.line_before.startswith(leading):
-        return leading
-    return None
 
 
 def opens_block(line: str) -> bool:

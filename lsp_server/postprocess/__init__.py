@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from lsp_server.completion import Reason
 from lsp_server.place import Place
-from lsp_server.postprocess.blanks import cut_trailing_space, join_blanks, skip_leading_breaks
+from lsp_server.postprocess.blanks import cut_trailing_blanks, join_blanks, skip_leading_breaks
+from lsp_server.postprocess.indentation import fit_indentation
 from lsp_server.postprocess.markers import cut_markers
 from lsp_server.postprocess.repetition import cut_repeated_lines, drop_echo, drop_endless
 from lsp_server.postprocess.suffix import cover_rest, cut_next_lines
@@ -29,10 +30,12 @@ STEPS: tuple[Step, ...] = (
     # The seam with the text before the cursor.
     skip_leading_breaks,
     join_blanks,
+    # Every line where the document would have it.
+    fit_indentation,
     # The seam with the text after it: whole lines first, then the rest of the cursor's line, which
     # must see the end of the text as it will be.
     cut_next_lines,
-    cut_trailing_space,
+    cut_trailing_blanks,
     drop_empty,
     cover_rest,
     # Text that says nothing new.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lsp_server.indentation import indent_of
-from lsp_server.place import Place, smaller_indent
+from lsp_server.place import Place
 from lsp_server.postprocess.types import Edit
 
 
@@ -20,25 +20,27 @@ def skip_leading_breaks(edit: Edit, place: Place) -> Edit:
 
 
 def join_blanks(edit: Edit, place: Place) -> Edit:
-    """Remove from the text the blanks that stand before the cursor already.
+    """Behind other text, remove the blanks that stand before the cursor already.
 
-    The prompt leaves the last one out, so the model writes it again. On a blank line the text may
-    ask for less indentation than there is; then it replaces the line's blanks.
+    The prompt leaves the last one out, so the model writes it again.
     """
     leading = indent_of(edit.text)
     present = place.line_before[len(place.line_before.rstrip(" \t")) :]
-    if not leading or not present:
+    if not leading or not present or place.on_blank_line:
         return edit
-    if leading.startswith(present):
-        return replace(edit, text=edit.text[len(present) :])
-    if smaller_indent(edit.text, place) is not None:
-        return replace(edit, num_left=len(present))
-    return replace(edit, text=edit.text[len(leading) :])
+    num_same = len(present) if leading.startswith(present) else len(leading)
+    return replace(edit, text=edit.text[num_same:])
 
 
-def cut_trailing_space(edit: Edit, place: Place) -> Edit:
-    """No trailing line end, and no trailing blanks unless text follows on the line."""
+def cut_trailing_blanks(edit: Edit, place: Place) -> Edit:
+    """No line ends in blanks, and the text in no line end.
+
+    What stays: blanks before text that follows on the cursor's line, and Markdown's line breaks.
+    """
     text = edit.text.rstrip("\n")
-    if "\n" in edit.text[len(text) :] or not place.rest.strip():
-        text = text.rstrip()
-    return replace(edit, text=text)
+    *lines, last = text.split("\n")
+    if not place.is_markdown:
+        lines = [line.rstrip(" \t") for line in lines]
+    if text != edit.text or not place.rest.strip():
+        last = last.rstrip()
+    return replace(edit, text="\n".join((*lines, last)).rstrip("\n"))

@@ -78,14 +78,14 @@ def test_covering_the_rest_never_unbalances_a_line(before, new, rest):
 
 @given(before=code, after=code, raw=code)
 def test_steps_never_add_text(before, after, raw):
-    """Each step only cuts; the model's words are never changed."""
+    """Each step only cuts; of the model's text nothing but blanks is changed."""
     place = Place.at(before + after, len(before))
     edit = Edit(raw)
     for step in STEPS:
         outcome = step(edit, place)
         if isinstance(outcome, Dropped):
             return
-        assert outcome.text in edit.text
+        assert _dense(outcome.text) in _dense(edit.text)
         edit = outcome
 
 

@@ -1,0 +1,153 @@
+"""Indentation: the document's own tabs or blanks and width of a level, whatever the model wrote.
+
+Only what lines begin with is changed. How deep a line is, the lines before it tell, so nothing here
+needs to know a language.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lsp_server.indentation import TAB_SIZE, IndentStyle, detect_style, indent_of
+from lsp_server.place import Place, closes_block, opens_block
+from lsp_server.postprocess.types import Edit
+
+_AS_WRITTEN = frozenset(
+    {"markdown", "mdx", "plaintext", "restructuredtext", "latex", "tex", "make", "makefile"}
+)
+"""Languages in which a line's blanks are its meaning and not its depth."""
+
+
+def first_column(text: str, place: Place) -> int:
+    """The column at which the first line of `text` begins on the blank line of `place`."""
+    return _first_columns(text, place, _style(text, place))[1]
+
+
+def fit_indentation(edit: Edit, place: Place) -> Edit:
+    """Begin every line as the document would.
+
+    On a blank line the first line continues the blanks that are there, or asks for less and then
+    replaces them. Behind a line that opens a block stands one level more, whatever the model's
+    level is; other lines keep their distance from those that they belong to.
+    """
+    first, *others = edit.text.split("\n")
+    style = _style(edit.text, place)
+    present = style.columns(place.line_before)
+    written = column = present
+    base = indent_of(place.line_before)
+    if place.on_blank_line:
+        written, column = _first_columns(edit.text, place, style)
+        if column < present:
+            base = _indent_at(column, place, style)
+            first = base + first.lstrip(" \t")
+            edit = replace(edit, num_left=len(place.line_before))
+        else:
+            more = style.blanks(column - present)
+            base += more
+            first = more + first.lstrip(" \t")
+    if place.language_id not in _AS_WRITTEN:
+        header = first if place.on_blank_line else place.line_before + first
+        levels = _Levels(written, column, place, style)
+        others = levels.fit(header, base, others)
+    return replace(edit, text="\n".join((first, *others)))
+
+
+class _Levels:
+    """The open levels around the line that is looked at: where the model and where the document
+    begins their lines, as (written, kept) columns, outermost first."""
+
+    def __init__(self, written: int, column: int, place: Place, style: IndentStyle) -> None:
+        self._column, self._place, self._style = column, place, style
+        self._open = [(0, 0)]
+        for outer in sorted(_enclosing(place, style)):
+            if 0 < outer < min(written, column):
+                self._open.append((outer, outer))
+        if written > 0:
+            self._open.append((written, column))
+
+    def fit(self, previous: str, base: str, lines: list[str]) -> list[str]:
+        """`lines` below `previous` with their blanks replaced; `base` is the first line's."""
+        fitted = []
+        for line in lines:
+            text = line.lstrip(" \t")
+            if text:
+                column = self._kept(line, previous)
+                if column >= self._column:
+                    line = base + self._style.blanks(column - self._column) + text
+                else:
+                    line = _indent_at(column, self._place, self._style) + text
+                previous = line
+            fitted.append(line)
+        return fitted
+
+    def _kept(self, line: str, previous: str) -> int:
+        """The column for a line of the model."""
+        written, width = self._style.columns(line), self._style.width
+        left: tuple[int, int] | None = None
+        while self._open[-1][0] > written:
+            left = self._open.pop()
+        outer, kept = self._open[-1]
+        step = written - outer
+        if step == 0:
+            return kept
+        if left is None and opens_block(previous):
+            # More than one level behind a bracket is a style of its own.
+            is_wide = previous.rstrip().endswith(("(", "[")) and step % width == 0
+            column = kept + (step if is_wide else width)
+        elif left is not None and step % width and not closes_block(line):
+            column = left[1]
+        else:
+            column = kept + step
+        self._open.append((written, column))
+        return column
+
+
+def _style(text: str, place: Place) -> IndentStyle:
+    """The document's, or the text's own where the document has no indented line."""
+    lines = text.split("\n")
+    return place.style or detect_style(lines) or IndentStyle(tabs=False, width=TAB_SIZE)
+
+
+def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, int]:
+    """Where the first line of `text` begins on a blank line: in the model's columns, and in the
+    document's.
+
+    Its blanks may continue those left of the cursor, or say again what stands there. One blank or
+    tab alone is no indentation but the seam that the prompt left open.
+    """
+    leading = indent_of(text)
+    present, wanted = style.columns(place.line_before), style.columns(leading)
+    if not leading or wanted == present or (len(leading) == 1 and present):
+        return present, present
+    previous = place.previous_line
+    is_inside = previous is not None and opens_block(previous)
+    if previous is not None and is_inside:
+        usual = {style.columns(previous) + style.width}
+    else:
+        usual = _enclosing(place, style)
+        if place.next_line is not None:
+            usual.add(style.columns(place.next_line))
+    if wanted < present:
+        return wanted, wanted if wanted in usual else present
+    continued = present - 1 + wanted
+    if present and is_inside and continued in usual and wanted not in usual:
+        return continued, continued
+    near = [column for column in usual if column >= present and abs(column - wanted) <= 1]
+    return wanted, min(near, key=lambda column: abs(column - wanted), default=wanted)
+
+
+def _enclosing(place: Place, style: IndentStyle) -> set[int]:
+    """Columns at which the lines above begin: the nearest one and all that it lies within."""
+    columns: list[int] = []
+    for line in reversed(place.lines_before):
+        if line.strip() and (not columns or style.columns(line) < columns[-1]):
+            columns.append(style.columns(line))
+    return set(columns)
+
+
+def _indent_at(column: int, place: Place, style: IndentStyle) -> str:
+    """The blanks of a line above that begins at `column`, or what the style has for it."""
+    for line in reversed(place.lines_before):
+        if line.strip() and style.columns(line) == column:
+            return indent_of(line)
+    return style.blanks(column)
