@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,7 @@ from lsp_server.errors import SettingsError
 
 def plot_matrix(result: dict[str, Any], path: Path) -> None:
     """Acceptance by position, and speed-up by method, side by side."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SettingsError(
-            "--plot needs matplotlib; install it with `pip install 'tabahead[plot]'`."
-        ) from error
-    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    figure = _figure(12, 4.5)
     left, right = figure.subplots(1, 2)
     rows = [row for row in result["rows"] if row["method"] != "plain"]
     labels = [_label(row) for row in rows]
@@ -35,6 +30,39 @@ def plot_matrix(result: dict[str, Any], path: Path) -> None:
     right.set(title="Speed-up against plain (pale: predicted)", xlabel=result["model"])
     right.set_yticks(bars, labels)
     right.invert_yaxis()
+    _save(figure, path)
+
+
+def plot_replay(sessions: Sequence[Sequence[tuple[float, float, str]]], path: Path) -> None:
+    """Latency of each answer over the session, one picture below the other.
+
+    Of each answer: seconds since the first key, milliseconds, class.
+    """
+    figure = _figure(12, 3.5 * len(sessions))
+    for axes, answers in zip(
+        figure.subplots(len(sessions), 1, squeeze=False)[:, 0], sessions, strict=True
+    ):
+        for name in sorted({name for _, _, name in answers}):
+            seconds = [second for second, _, kind in answers if kind == name]
+            times = [ms for _, ms, kind in answers if kind == name]
+            axes.scatter(seconds, times, s=12, label=name.replace("_", " "))
+        axes.axhline(10.0, color="black", linewidth=0.8)
+        axes.set(yscale="log", xlabel="seconds of typing", ylabel="ms to the answer")
+        axes.legend(fontsize="small")
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise SettingsError(
+            "--plot needs matplotlib; install it with `pip install 'tabahead[plot]'`."
+        ) from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:

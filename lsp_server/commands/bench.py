@@ -12,6 +12,7 @@ SUITES = {
     "decode": "speed of speculation by lookup against plain decoding, pair by pair",
     "lossless": "greedy output with speculation equals greedy output without",
     "matrix": "every draft source on the same prompts: acceptance, speed-up, exactness",
+    "replay": "recorded typing in real time: latency, what was right, CPU, stalls",
     "round": "what one decoding round costs outside the model's pass",
     "startup": "time to the answer of initialize and to the first item, memory",
 }
@@ -37,14 +38,17 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--rounds", type=_positive, default=7, metavar="N", help="startup: how many starts"
     )
-    parser.add_argument("--full", action="store_true", help="more prompts, for a quiet hour")
+    parser.add_argument("--keys", type=_positive, metavar="N", help="replay: keys of each trace")
+    parser.add_argument("--full", action="store_true", help="more of it, for a quiet hour")
     parser.add_argument(
         "--default-mode", action="store_true", help="lossless: without strict passes"
     )
     parser.add_argument(
         "--drafters", type=Path, metavar="DIR", help="matrix: folders draft, medusa and eagle"
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="matrix: a picture, too")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.png", help="matrix, replay: a picture, too"
+    )
     parser.add_argument("--json", action="store_true", help="only the JSON object on stdout")
 
 

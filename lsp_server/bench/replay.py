@@ -1,0 +1,135 @@
+"""`bench replay`: two recorded sessions of typing in real time, to a server as editors run it.
+
+What the figures mean:
+- `keys`: edits that were replayed; after each one a completion is asked for. Of these requests
+  `answered` brought an item, `empty` none, `cancelled` were cancelled by the client (which does so
+  with the next key) or overtaken, `failed` brought an error, `unanswered` nothing at all.
+- `p50_ms`, `p95_ms`, `p99_ms`, `count`: of the answers with an item, by where the server had it
+  from; the client measures from the request's departure to the answer's arrival.
+- `shown_before_next_key`: share of the keys whose item came before the next key.
+- `right_at_pause`: share of the pauses (the author's next edit is more than 500 ms away) at which
+  an item was there whose first line is what the author then wrote; see `judgement`.
+- `keystrokes_saved`: characters that a user gets who accepts that first line at each such pause.
+- `generations_started`: pieces of work that the engine was given, also those cancelled later.
+- `prefill_tokens_per_key_p50`: median over those pieces of the prompt's tokens in no cache; keys
+  answered without the engine cost none and are not in it.
+- `cpu_s_per_1000_keys`: of the server, all threads, from the first key to the last answer.
+- `loop_stall_p99_ms`: how late the server's event loop ran; see `lsp_server.probe`.
+- `burst_generations`: pieces of work for 30 keys at 20 a second.
+- `idle_cpu_percent`: of a core, in ten seconds without keys behind it all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lsp_server import probe
+from lsp_server.bench.client import StdioClient
+from lsp_server.bench.replay_figures import Session, figures_of, missed, page
+from lsp_server.bench.report import machine, publish
+from lsp_server.bench.traces import Edit, Patch, Trace, load_traces
+from lsp_server.bench.typist import Typist
+from lsp_server.paths import paths
+from lsp_server.settings import Settings
+
+BURST = "let rest = total_of(&a_parts);"
+_BURST_SECONDS = 1 / 20
+_KEYS, _FULL = 400, 2000
+_SETTLE_SECONDS, _IDLE_SECONDS = 3.0, 10.0
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    traces, origin = load_traces(args.keys or (_FULL if args.full else _KEYS), args.data)
+    num_keys = sum(len(trace.edits) for trace in traces)
+    with _server(settings) as client:
+        typist = Typist(client)
+        typist.start({})
+        with tqdm(total=num_keys, unit="key", mininterval=1.0) as bar:
+            sessions = [_replay(client, typist, trace, bar) for trace in traces]
+        burst = _replay(client, typist, burst_of(traces[0]), None)
+        idle_percent = _idle_percent(client)
+        client.close()
+    result: dict[str, Any] = {
+        "suite": "replay",
+        "machine": machine(settings.engine.threads or _default_threads()),
+        "model": settings.model,
+        "data": origin,
+        **figures_of(sessions),
+        "burst_generations": burst.figures["generations"],
+        "idle_cpu_percent": round(idle_percent, 3),
+    }
+    result["missed"] = missed(result)
+    if args.plot is not None:
+        from lsp_server.bench.plot import plot_replay
+
+        plot_replay([session.points() for session in sessions], args.plot)
+    publish(result, page(result), json_only=args.json)
+    return 1 if result["missed"] else 0
+
+
+@contextmanager
+def _server(settings: Settings) -> Iterator[StdioClient]:
+    """With default settings and the models and costs of this user, but counters of its own: nobody
+    typed this."""
+    model = settings.model
+    if not model.startswith("scripted:"):
+        from models import catalogue
+
+        model = str(catalogue.resolve(model).absolute())
+    with tempfile.TemporaryDirectory(prefix="tabahead-replay-") as home:
+        if paths().costs.is_dir():
+            shutil.copytree(paths().costs, Path(home) / "cache" / "costs")
+        client = StdioClient(model, {"TABAHEAD_HOME": home, probe.SWITCH: "1"})
+        try:
+            yield client
+        finally:
+            client.process.kill()
+            client.process.wait()
+
+
+def _default_threads() -> int:
+    from lsp_server.engine.providers import default_threads
+
+    return default_threads()
+
+
+def _replay(client: StdioClient, typist: Typist, trace: Trace, bar: tqdm[Any] | None) -> Session:
+    uri = f"file:///replay/{trace.file_name}"
+    typist.open(uri, trace.language_id, trace.text)
+    time.sleep(_SETTLE_SECONDS)
+    before = _probe(client, beat=True)
+    asked = typist.type(uri, trace, bar.update if bar is not None else lambda: None)
+    after = _probe(client, beat=False)
+    typist.close(uri)
+    return Session(trace, asked, after, after["cpu_s"] - before["cpu_s"])
+
+
+def _probe(client: StdioClient, *, beat: bool) -> dict[str, Any]:
+    figures: dict[str, Any] = client.request(probe.REQUEST, {"beat": beat})
+    return figures
+
+
+def _idle_percent(client: StdioClient) -> float:
+    time.sleep(_SETTLE_SECONDS)
+    before = _probe(client, beat=False)["cpu_s"]
+    time.sleep(_IDLE_SECONDS)
+    return float(100 * (_probe(client, beat=False)["cpu_s"] - before) / _IDLE_SECONDS)
+
+
+def burst_of(trace: Trace) -> Trace:
+    """A line typed without a pause at the end of the file of `trace`."""
+    text = trace.text.rstrip("\n") + "\n"
+    edits = tuple(
+        Edit((Patch(len(text) + i, 0, key),), len(text) + i + 1, i * _BURST_SECONDS)
+        for i, key in enumerate(BURST)
+    )
+    return Trace(f"burst-{trace.file_name}", trace.language_id, text, edits, ())
