@@ -13,7 +13,7 @@ from lsp_server.place import Place
 from lsp_server.postprocess.blanks import cut_trailing_blanks, join_blanks, skip_leading_breaks
 from lsp_server.postprocess.indentation import fit_indentation
 from lsp_server.postprocess.markers import cut_markers
-from lsp_server.postprocess.repetition import cut_repeated_lines, drop_echo, drop_endless
+from lsp_server.postprocess.repetition import cut_echo, cut_endless, cut_loop
 from lsp_server.postprocess.suffix import cover_rest, cut_next_lines
 from lsp_server.postprocess.types import Dropped, Edit
 
@@ -28,6 +28,7 @@ STEPS: tuple[Step, ...] = (
     # What no document may ever get.
     cut_markers,
     # The seam with the text before the cursor.
+    cut_echo,
     skip_leading_breaks,
     join_blanks,
     # Every line where the document would have it.
@@ -38,10 +39,9 @@ STEPS: tuple[Step, ...] = (
     cut_trailing_blanks,
     drop_empty,
     cover_rest,
-    # Text that says nothing new.
-    cut_repeated_lines,
-    drop_echo,
-    drop_endless,
+    # Text that goes round in circles.
+    cut_loop,
+    cut_endless,
 )
 
 
