@@ -34,9 +34,9 @@ clean:
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[cpu]'
+	$(BIN)/python -m pip install --quiet --editable '.[cpu,syntax]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --editable '.[cpu,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[cpu,syntax,dev]'
 	touch $@

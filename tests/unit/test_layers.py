@@ -21,6 +21,7 @@ ONLY = {
     "onnx_ir": {"export"},
     "safetensors": {"export"},
     "gguf": {"export"},
+    "tree_sitter": {"lsp_server/syntax"},
     "torch": set(),
     "transformers": set(),
 }

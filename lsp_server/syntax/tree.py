@@ -1,0 +1,251 @@
+"""Questions to the tree of one text: what a place is, what surrounds it, what is defined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from lsp_server.languages import Language, Zone
+from lsp_server.syntax.nodes import (
+    BLOCKS,
+    COMMENT,
+    CONTAINERS,
+    STRING,
+    SUBSTITUTIONS,
+    WRAPPERS,
+    body_of,
+    is_definition,
+    is_import,
+    is_type,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
+
+_MAX_SCAN = 4000
+"""Characters behind an error that are read for what it leaves open."""
+_MAX_ERRORS = 100
+_MAX_DEPTH = 20
+"""Of nested types and namespaces."""
+
+_NOT_BLANK = re.compile(r"\S")
+_WORD = re.compile(r"[^\W\d][\w$]*")
+
+
+class Span(NamedTuple):
+    """A part of a text, in offsets of code points."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    start: int
+    """With what belongs to it: decorators, `export`, `template<...>`."""
+    end: int
+    body: int
+    """Where its body begins, `end` where it has none: what is before is the signature."""
+    is_type: bool
+    """It may have members: a class, an interface, a struct, an implementation."""
+    owner: str = ""
+    """The innermost type that holds it."""
+
+
+class Parsed:
+    """The tree of a text or window; all offsets are those of the whole text."""
+
+    def __init__(
+        self, tree: Tree, text: str, start: int, language: Language, *, is_cut: bool
+    ) -> None:
+        """`text` begins at `start` of the whole text; `is_cut`: more of it follows."""
+        self.start = start
+        self.end = start + len(text)
+        self._root = tree.root_node
+        self._text = text
+        self._language = language
+        self._is_cut = is_cut
+        self._num_errors: int | None = None
+
+    @property
+    def num_errors(self) -> int:
+        """Places that the grammar cannot make sense of, 100 at most."""
+        if self._num_errors is None:
+            self._num_errors = sum(1 for _ in islice(_errors(self._root), _MAX_ERRORS))
+        return self._num_errors
+
+    def zone(self, offset: int) -> Zone:
+        """Whether a cursor is inside a comment or a string, closed or not yet."""
+        at = offset - self.start
+        for node in self._path(at - 1, at + 1):
+            if node.type in SUBSTITUTIONS:
+                return Zone.CODE
+            if node.is_named and node.start_byte < at < node.end_byte:
+                if STRING.fullmatch(node.type):
+                    return Zone.STRING
+                if COMMENT.fullmatch(node.type):
+                    return Zone.COMMENT
+        # What is not closed is no string to the grammar, and a line comment ends before its line.
+        start = self._line_start(at)
+        if (error := self._last_error(at)) is not None:
+            if at - error < _MAX_SCAN:
+                start = min(start, self._line_start(error))
+        elif not any(COMMENT.fullmatch(node.type) for node in self._path(at - 1, at)):
+            return Zone.CODE
+        return self._language.open_at_end(self._text[start:at])
+
+    def identifier(self, offset: int) -> Span | None:
+        """The name that a cursor is in or at."""
+        at = offset - self.start
+        for start, end in ((at, at + 1), (at - 1, at)):
+            node = next(self._path(start, end), self._root)
+            is_leaf = node.is_named and not node.child_count
+            if is_leaf and _WORD.fullmatch(self._text, node.start_byte, node.end_byte):
+                return self._span(node)
+        return None
+
+    def statement(self, offset: int) -> Span | None:
+        """The innermost statement, member or entry of a block that a cursor is in or behind."""
+        below: Node | None = None
+        for node in self._around(offset - self.start):
+            if below is not None and (node.type in BLOCKS or node.parent is None):
+                return self._span(below)
+            below = node if node.is_named else None
+        return None
+
+    def block(self, offset: int) -> Span | None:
+        """The innermost block that a cursor is in, with its brackets."""
+        nodes = self._around(offset - self.start)
+        return next((self._span(node) for node in nodes if node.type in BLOCKS), None)
+
+    def definition(self, offset: int) -> Span | None:
+        """The innermost function or type that a cursor is in."""
+        nodes = self._around(offset - self.start)
+        return next((self._span(node) for node in nodes if is_definition(node)), None)
+
+    def block_end(self, offset: int) -> int | None:
+        """Where the block ends whose first statement follows a cursor, or whose opening bracket
+        stands right before it; None where none begins there or it is not closed yet."""
+        at = offset - self.start
+        before = len(self._text[:at].rstrip()) - 1
+        earliest = before if before >= 0 and self._text[before] in "{[(" else at
+        found: Node | None = None
+        for node in self._first_code(at):
+            if node.start_byte < earliest:
+                break
+            found = node if node.type in BLOCKS else found
+        if found is None or found.has_error or (self._is_cut and found.end_byte == len(self._text)):
+            return None
+        return self.start + len(self._text[: found.end_byte].rstrip())
+
+    def definitions(self) -> tuple[Definition, ...]:
+        """Functions and types in the order of the text, members behind the type that has them."""
+        return tuple(self._definitions(self._root, None, "", 0))
+
+    def imports(self) -> tuple[Span, ...]:
+        """The statements at top level that name other modules."""
+        children = self._root.named_children
+        return tuple(self._span(node) for node in children if is_import(node, self._text))
+
+    def _definitions(
+        self, parent: Node, wrapper: Node | None, owner: str, depth: int
+    ) -> Iterator[Definition]:
+        for node in parent.named_children:
+            outer = wrapper or node
+            if is_definition(node):
+                yield (found := self._defined(node, outer, owner))
+                body = body_of(node)
+                if found.is_type and body is not None and depth < _MAX_DEPTH:
+                    yield from self._definitions(body, None, found.name, depth + 1)
+            elif node.type in CONTAINERS and depth < _MAX_DEPTH:
+                inside = outer if node.type in WRAPPERS else None
+                yield from self._definitions(node, inside, owner, depth + 1)
+
+    def _defined(self, node: Node, outer: Node, owner: str) -> Definition:
+        named = name_of(node)
+        *owners, name = self._text[named.start_byte : named.end_byte].split("::")
+        word = _WORD.search(name)
+        body, found_type = body_of(node), is_type(node)
+        start, end = outer.start_byte, max(outer.end_byte, node.end_byte)
+        bracket = self._text.find("{", start, end) if found_type else -1
+        body_start = body.start_byte if body is not None else bracket if bracket >= 0 else end
+        return Definition(
+            name=word[0] if word else "",
+            start=self.start + start,
+            end=self.start + end,
+            body=self.start + body_start,
+            is_type=found_type,
+            owner=owners[-1] if owners else owner,
+        )
+
+    def _path(self, start: int, end: int) -> Iterator[Node]:
+        """The smallest node over a part of the window, and what it is in."""
+        size = len(self._text)
+        node = self._root.descendant_for_byte_range(max(0, min(start, size)), min(end, size))
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def _around(self, at: int) -> Iterator[Node]:
+        """The nodes that a cursor is in: those of what it stands behind on its line, else of what
+        follows it there; on a blank line those that go on around it."""
+        line = self._text[self._line_start(at) : at]
+        if line.strip():
+            last = self._line_start(at) + len(line.rstrip())
+            yield from self._path(last - 1, last)
+        elif self._text[at : at + 1].strip():
+            yield from self._path(at, at + 1)
+        elif self._language.name != "python":
+            yield from self._path(at, at)
+        else:  # blank lines are in no block there; what goes on is what is indented less
+            last = len(self._text[:at].rstrip())
+            for node in self._path(last - 1, last):
+                column = node.start_byte - self._line_start(node.start_byte)
+                if column < len(line) or (column == len(line) and node.type in BLOCKS):
+                    yield node
+
+    def _first_code(self, at: int) -> Iterator[Node]:
+        """The path of the first node behind a cursor that is no comment."""
+        while (found := _NOT_BLANK.search(self._text, at)) is not None:
+            path = list(self._path(found.start(), found.start() + 1))
+            if not COMMENT.fullmatch(path[0].type):
+                return iter(path)
+            at = max(path[0].end_byte, found.end())
+        return iter(())
+
+    def _last_error(self, at: int) -> int | None:
+        """The start of the nearest error that begins before a cursor."""
+        nodes = [self._root]
+        found: int | None = None
+        while nodes:
+            wrong = [
+                node
+                for node in nodes
+                if node.start_byte < at and (node.has_error or node.is_missing)
+            ]
+            if not wrong:
+                break
+            if wrong[-1].is_error or wrong[-1].is_missing:
+                found = wrong[-1].start_byte
+            nodes = wrong[-1].children
+        return found
+
+    def _line_start(self, at: int) -> int:
+        end = at - 1 if self._text[at - 1 : at + 1] == "\r\n" else at
+        return max(self._text.rfind("\n", 0, end), self._text.rfind("\r", 0, end)) + 1
+
+    def _span(self, node: Node) -> Span:
+        return Span(self.start + node.start_byte, self.start + node.end_byte)
+
+
+def _errors(node: Node) -> Iterator[Node]:
+    if node.is_error or node.is_missing:
+        yield node
+    if node.has_error:
+        for child in node.children:
+            yield from _errors(child)
