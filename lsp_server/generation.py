@@ -25,6 +25,7 @@ from lsp_server.place import (
 )
 from lsp_server.postprocess.indentation import first_column
 from lsp_server.postprocess.markers import marker_start
+from lsp_server.postprocess.talk import code_span
 
 
 class Finish(Enum):
@@ -147,9 +148,11 @@ def whole_lines(text: str) -> str:
 def find_stop(text: str, rule: StopRule) -> int | None:
     """Length of the text to keep once the rule is met; None while it is not."""
     marker = marker_start(text, rule.place)
-    stop = _block_stop(text, rule) if rule.mode is Mode.BLOCK else _line_stop(text, rule)
-    found = [end for end in (marker, stop) if end is not None]
-    return min(found, default=None)
+    start, end = code_span(text, rule.place)
+    code = text[start:end]
+    stop = _block_stop(code, rule) if rule.mode is Mode.BLOCK else _line_stop(code, rule)
+    found = [marker, None if stop is None else start + stop, end if end < len(text) else None]
+    return min((place for place in found if place is not None), default=None)
 
 
 def _line_stop(text: str, rule: StopRule) -> int | None:

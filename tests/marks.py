@@ -20,12 +20,14 @@ def unmark(text: str, line_end: str = "\n") -> str:
     return text.replace("·", " ").replace("→", "\t").replace("⏎", line_end)
 
 
-def request_at(marked: str, line_end: str = "\n", **options: Any) -> CompletionRequest:
+def request_at(
+    marked: str, line_end: str = "\n", *, language: str = "unknown", **options: Any
+) -> CompletionRequest:
     """A request for a document whose text has one cursor mark."""
     text = unmark(marked, line_end)
     assert text.count(CURSOR) == 1
     offset = text.index(CURSOR)
-    snapshot = Snapshot("file:///case", 1, "plaintext", text.replace(CURSOR, ""))
+    snapshot = Snapshot("file:///case", 1, language, text.replace(CURSOR, ""))
     return replace(CompletionRequest(snapshot, offset), **options)
 
 

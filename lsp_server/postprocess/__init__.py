@@ -13,8 +13,11 @@ from lsp_server.place import Place
 from lsp_server.postprocess.blanks import cut_trailing_blanks, join_blanks, skip_leading_breaks
 from lsp_server.postprocess.indentation import fit_indentation
 from lsp_server.postprocess.markers import cut_markers
+from lsp_server.postprocess.next_lines import cut_next_lines, stand_above
 from lsp_server.postprocess.repetition import cut_echo, cut_endless, cut_loop
-from lsp_server.postprocess.suffix import cover_rest, cut_next_lines
+from lsp_server.postprocess.stray_closers import cut_stray_closer
+from lsp_server.postprocess.suffix import cover_rest
+from lsp_server.postprocess.talk import unwrap_code
 from lsp_server.postprocess.types import Dropped, Edit
 
 Step = Callable[[Edit, Place], Edit | Dropped]
@@ -27,21 +30,24 @@ def drop_empty(edit: Edit, place: Place) -> Edit | Dropped:
 STEPS: tuple[Step, ...] = (
     # What no document may ever get.
     cut_markers,
+    unwrap_code,
     # The seam with the text before the cursor.
     cut_echo,
     skip_leading_breaks,
     join_blanks,
     # Every line where the document would have it.
     fit_indentation,
-    # The seam with the text after it: whole lines first, then the rest of the cursor's line, which
-    # must see the end of the text as it will be.
+    # The end of the text: where it goes round in circles, or into the lines that follow.
+    cut_loop,
+    cut_endless,
     cut_next_lines,
     cut_trailing_blanks,
     drop_empty,
+    # The seam with the rest of the cursor's line; nothing may cut the text behind it, since it may
+    # have said again what is replaced.
     cover_rest,
-    # Text that goes round in circles.
-    cut_loop,
-    cut_endless,
+    cut_stray_closer,
+    stand_above,
 )
 
 

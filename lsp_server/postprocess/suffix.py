@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lsp_server.brackets import bracket_pairs, imbalance
 from lsp_server.completion import Reason
-from lsp_server.place import Place, repeats_next_line
+from lsp_server.place import Place
 from lsp_server.postprocess.types import Dropped, Edit
 
 _MAX_REST = 400
@@ -17,20 +17,6 @@ _FIRST_WORD = re.compile(r"\s*(\W*\w{2,})")
 _LOOSE = frozenset("()[]{}\"'`;,: \t")
 """What the text may re-emit with other text between."""
 _PARTNERED = frozenset("()[]{}\"'`")
-
-
-def cut_next_lines(edit: Edit, place: Place) -> Edit | Dropped:
-    """Cut where the text runs into the line that already follows the cursor."""
-    start = 0
-    for index, line in enumerate(edit.text.split("\n")):
-        is_whole = index > 0
-        kept = place.line_before[: len(place.line_before) - edit.num_left]
-        candidate = line if is_whole else kept + line
-        if line.strip() and repeats_next_line(candidate, edit.text[:start], place.next_line):
-            text = edit.text[: max(0, start - 1)]
-            return replace(edit, text=text) if text.strip() else Dropped(Reason.DUPLICATE_SUFFIX)
-        start += len(line) + 1
-    return edit
 
 
 def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
@@ -44,18 +30,27 @@ def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
     rest = place.rest.rstrip()
     if not rest:
         return edit
-    first, line_break, _ = edit.text.partition("\n")
+    first, line_break, others = edit.text.partition("\n")
     if not first.rstrip().endswith(rest) and _rewrites(first, rest):
         return Dropped(Reason.DUPLICATE_SUFFIX)
+    kept = place.line_before[: len(place.line_before) - edit.num_left]
     if line_break:
-        if first.endswith(rest):
+        if first.endswith(rest) or _closes_below(kept + first, others, rest):
             return replace(edit, num_right=len(rest))
         edit = replace(edit, text=first)
-    kept = place.line_before[: len(place.line_before) - edit.num_left]
     best = min(_overlaps(edit.text, rest[:_MAX_REST]), key=lambda overlap: overlap.cost(kept, rest))
     if not best.text.strip():
         return Dropped(Reason.DUPLICATE_SUFFIX)
     return replace(edit, text=best.text, num_right=best.num_covered)
+
+
+def _closes_below(line: str, others: str, rest: str) -> bool:
+    """True where lines below re-emit all of a rest of closers, as a block does that was opened in
+    front of `})`."""
+    text = f"{line}\n{others}"
+    pairs = bracket_pairs(others)
+    unpaired = "".join(c for index, c in enumerate(others) if index not in pairs)
+    return _re_emitted(rest, unpaired) and imbalance(text) <= imbalance(line + rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""Closing brackets that close nothing, neither in the text nor in the document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lsp_server.brackets import CLOSERS, bracket_pairs, closers_missing, code_only
+from lsp_server.completion import Reason
+from lsp_server.languages import Zone, language_of
+from lsp_server.place import Place
+from lsp_server.postprocess.types import Dropped, Edit
+
+_MAX_DOCUMENT = 200_000
+"""Characters that are counted through, and only where a closer looks like a stray one."""
+_UNPAIRED = frozenset({"markdown", "latex", "shell", "plaintext", "restructuredtext"})
+"""Languages in which a closer may stand alone: `1) first`, `start) run;;`."""
+
+
+def cut_stray_closer(edit: Edit, place: Place) -> Edit | Dropped:
+    """Cut at the first closer that nothing needs, since it would break the code behind it.
+
+    Nothing is added where a closer is missing: who types the opener has the closer from the editor,
+    or wants to write more.
+    """
+    language = language_of(place.language_id)
+    if edit.num_right or language.name in _UNPAIRED:
+        return edit
+    starts = [start for closer in CLOSERS if (start := _first_stray(closer, edit, place)) >= 0]
+    if not starts or language.open_at_end(place.before) is not Zone.CODE:
+        return edit
+    text = edit.text[: min(starts)].rstrip()
+    return replace(edit, text=text) if text.strip() else Dropped(Reason.UNBALANCED)
+
+
+def _first_stray(closer: str, edit: Edit, place: Place) -> int:
+    """Index of the first `closer` beyond those that are open; -1 where there is none.
+
+    A closer counts only where the text read as code has one too many, and read as characters.
+    """
+    opener = CLOSERS[closer]
+    kept = place.line_before[: len(place.line_before) - edit.num_left]
+    code = code_only(kept + edit.text)[len(kept) :]
+    num_open: int | None = None
+    depth = code_depth = 0
+    for index, character in enumerate(edit.text):
+        depth += (character == opener) - (character == closer)
+        code_depth += (code[index] == opener) - (code[index] == closer)
+        if code[index] != closer or max(depth, code_depth) >= 0:
+            continue
+        if num_open is None and (num_open := _num_open(closer, kept, place)) is None:
+            return -1
+        if num_open + max(depth, code_depth) < 0:
+            return index
+    return -1
+
+
+def _num_open(closer: str, kept: str, place: Place) -> int | None:
+    """How many of `closer` the text may have more than openers; None: no telling."""
+    if len(place.before) + len(place.after) > _MAX_DOCUMENT:
+        return None
+    num_missing = closers_missing(place.before, place.after, closer)
+    if num_missing is None or closer == "}":
+        return num_missing  # a brace below may well close the one on this line
+    pairs = bracket_pairs(kept)
+    return max(
+        num_missing,
+        sum(c == CLOSERS[closer] and index not in pairs for index, c in enumerate(kept)),
+    )
