@@ -22,23 +22,17 @@ What the figures mean:
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from lsp_server import probe
-from lsp_server.bench.client import StdioClient
+from lsp_server.bench.client import StdioClient, private_server
 from lsp_server.bench.replay_figures import Session, figures_of, missed, page
 from lsp_server.bench.report import machine, publish
 from lsp_server.bench.traces import Edit, Patch, Trace, load_traces
-from lsp_server.bench.typist import Typist
-from lsp_server.paths import paths
+from lsp_server.bench.typist import type_trace
 from lsp_server.settings import Settings
 
 BURST = "let rest = total_of(&a_parts);"
@@ -50,12 +44,11 @@ _SETTLE_SECONDS, _IDLE_SECONDS = 3.0, 10.0
 def run(args: argparse.Namespace, settings: Settings) -> int:
     traces, origin = load_traces(args.keys or (_FULL if args.full else _KEYS), args.data)
     num_keys = sum(len(trace.edits) for trace in traces)
-    with _server(settings) as client:
-        typist = Typist(client)
-        typist.start({})
+    with private_server(settings.model) as client:
+        client.start_session({})
         with tqdm(total=num_keys, unit="key", mininterval=1.0) as bar:
-            sessions = [_replay(client, typist, trace, bar) for trace in traces]
-        burst = _replay(client, typist, burst_of(traces[0]), None)
+            sessions = [_replay(client, trace, bar) for trace in traces]
+        burst = _replay(client, burst_of(traces[0]), None)
         idle_percent = _idle_percent(client)
         client.close()
     result: dict[str, Any] = {
@@ -76,40 +69,20 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if result["missed"] else 0
 
 
-@contextmanager
-def _server(settings: Settings) -> Iterator[StdioClient]:
-    """With default settings and the models and costs of this user, but counters of its own: nobody
-    typed this."""
-    model = settings.model
-    if not model.startswith("scripted:"):
-        from models import catalogue
-
-        model = str(catalogue.resolve(model).absolute())
-    with tempfile.TemporaryDirectory(prefix="tabahead-replay-") as home:
-        if paths().costs.is_dir():
-            shutil.copytree(paths().costs, Path(home) / "cache" / "costs")
-        client = StdioClient(model, {"TABAHEAD_HOME": home, probe.SWITCH: "1"})
-        try:
-            yield client
-        finally:
-            client.process.kill()
-            client.process.wait()
-
-
 def _default_threads() -> int:
     from lsp_server.engine.providers import default_threads
 
     return default_threads()
 
 
-def _replay(client: StdioClient, typist: Typist, trace: Trace, bar: tqdm[Any] | None) -> Session:
+def _replay(client: StdioClient, trace: Trace, bar: tqdm[Any] | None) -> Session:
     uri = f"file:///replay/{trace.file_name}"
-    typist.open(uri, trace.language_id, trace.text)
+    client.open(uri, trace.language_id, trace.text)
     time.sleep(_SETTLE_SECONDS)
     before = _probe(client, beat=True)
-    asked = typist.type(uri, trace, bar.update if bar is not None else lambda: None)
+    asked = type_trace(client, uri, trace, bar.update if bar is not None else lambda: None)
     after = _probe(client, beat=False)
-    typist.close(uri)
+    client.close_document(uri)
     return Session(trace, asked, after, after["cpu_s"] - before["cpu_s"])
 
 

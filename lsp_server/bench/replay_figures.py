@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lsp_server.bench.client import offset_of
 from lsp_server.bench.judgement import Suggestion, characters_saved, judge
 from lsp_server.bench.report import percentile, table
 from lsp_server.bench.traces import Trace
@@ -103,14 +104,8 @@ def _suggestions(session: Session) -> Iterator[Suggestion]:
         item = asked.item
         if item is not None and asked.in_time and session.trace.is_pause(key):
             where = item["range"]
-            start, end = _offset(text, where["start"]), _offset(text, where["end"])
+            start, end = offset_of(text, where["start"]), offset_of(text, where["end"])
             yield Suggestion(key, item["insertText"], start, end)
-
-
-def _offset(text: str, position: dict[str, int]) -> int:
-    lines = text.split("\n")
-    before = sum(len(line) + 1 for line in lines[: position["line"]])
-    return before + position["character"]
 
 
 def _share(part: int, whole: int) -> float:

@@ -11,7 +11,7 @@ from lsp_server import probe
 from lsp_server.bench.client import StdioClient
 from lsp_server.bench.replay_figures import Session, figures_of
 from lsp_server.bench.traces import Edit, Patch, Trace
-from lsp_server.bench.typist import Typist
+from lsp_server.bench.typist import type_trace
 
 URI = "file:///typed.py"
 LINE = "total = left + right"
@@ -45,11 +45,11 @@ def client(tmp_path):
 
 
 def test_every_key_is_asked_for_and_its_answer_judged(client):
-    typist, trace, keys = Typist(client), typing(LINE), []
-    typist.start({})
-    typist.open(URI, "python", "")
+    trace, keys = typing(LINE), []
+    client.start_session({})
+    client.open(URI, "python", "")
     before = client.request(probe.REQUEST, {"beat": True})
-    asked = typist.type(URI, trace, lambda: keys.append(time.perf_counter()))
+    asked = type_trace(client, URI, trace, lambda: keys.append(time.perf_counter()))
     after = client.request(probe.REQUEST, {"beat": False})
     client.close()
 
@@ -77,6 +77,6 @@ def test_without_the_switch_a_server_has_no_probe(tmp_path, monkeypatch):
     script = tmp_path / "script.json"
     script.write_text("[]")
     client = StdioClient(f"scripted:{script}", {"TABAHEAD_HOME": str(tmp_path)})
-    Typist(client).start({})
+    client.start_session({})
     assert client.request(probe.REQUEST, {"beat": True}) is None
     client.close()
