@@ -31,6 +31,7 @@ class Probe:
 
     def __init__(self) -> None:
         self._heart: asyncio.Task[None] | None = None
+        self._num_running = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -44,7 +45,11 @@ class Probe:
 
         def counted(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
             self._num_generations += 1
-            result = complete(request, cancel)
+            self._num_running += 1
+            try:
+                result = complete(request, cancel)
+            finally:
+                self._num_running -= 1
             if result.stats.prompt_tokens:
                 self._prefilled.append(result.stats.prompt_tokens - result.stats.reused_tokens)
             return result
@@ -61,6 +66,7 @@ class Probe:
             "cpu_s": time.process_time(),
             "late_ms": self._late_ms,
             "generations": self._num_generations,
+            "running": self._num_running,
             "prefilled": self._prefilled,
             "origins": self._origins,
         }

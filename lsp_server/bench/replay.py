@@ -42,6 +42,12 @@ _SETTLE_SECONDS, _IDLE_SECONDS = 3.0, 10.0
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
+    if args.check:
+        from lsp_server.bench import replay_check
+
+        return replay_check.run(args, settings)
+    from lsp_server.engine.providers import default_threads
+
     traces, origin = load_traces(args.keys or (_FULL if args.full else _KEYS), args.data)
     num_keys = sum(len(trace.edits) for trace in traces)
     with private_server(settings.model) as client:
@@ -53,7 +59,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         client.close()
     result: dict[str, Any] = {
         "suite": "replay",
-        "machine": machine(settings.engine.threads or _default_threads()),
+        "machine": machine(settings.engine.threads or default_threads()),
         "model": settings.model,
         "data": origin,
         **figures_of(sessions),
@@ -67,12 +73,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         plot_replay([session.points() for session in sessions], args.plot)
     publish(result, page(result), json_only=args.json)
     return 1 if result["missed"] else 0
-
-
-def _default_threads() -> int:
-    from lsp_server.engine.providers import default_threads
-
-    return default_threads()
 
 
 def _replay(client: StdioClient, trace: Trace, bar: tqdm[Any] | None) -> Session:

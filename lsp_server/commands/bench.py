@@ -34,11 +34,14 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("suite", choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--model", help="name in the catalogue or a model folder")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the evaluation sets")
-    parser.add_argument("--cases", type=_positive, metavar="N", help="how many prompts")
+    parser.add_argument("--cases", type=_positive, metavar="N", help="how many prompts or places")
     parser.add_argument(
         "--rounds", type=_positive, default=7, metavar="N", help="startup: how many starts"
     )
     parser.add_argument("--keys", type=_positive, metavar="N", help="replay: keys of each trace")
+    parser.add_argument(
+        "--check", action="store_true", help="replay: compare answers with a fresh server's"
+    )
     parser.add_argument("--full", action="store_true", help="more of it, for a quiet hour")
     parser.add_argument(
         "--default-mode", action="store_true", help="lossless: without strict passes"
