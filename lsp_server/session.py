@@ -62,6 +62,7 @@ class RequestOptions:
     strict: bool = False
     temperature: float = 0.0
     seed: int = 0
+    use_context: bool = True
     automatic_deadline_ms: float | None = None
     invoked_deadline_ms: float | None = None
     refuse: Callable[[Snapshot], Refusal | None] = lambda snapshot: None
@@ -270,6 +271,7 @@ class Session:
             strict=options.strict,
             temperature=options.temperature,
             seed=options.seed,
+            use_context=options.use_context,
             deadline_ms=(
                 options.invoked_deadline_ms if params.invoked else options.automatic_deadline_ms
             ),
@@ -299,7 +301,8 @@ class Session:
         return Answer(None, item=item, stats=result.stats)
 
     def _learn(self, uri: str) -> None:
-        if self._listener.learn is None or "corpus" not in self.options.sources:
+        is_read = self.options.use_context or "corpus" in self.options.sources
+        if self._listener.learn is None or not is_read:
             return  # nothing would read it, and to tokenize a file holds up the next request
         self._start(self._learn_of(uri, self._listener.learn))
 

@@ -91,6 +91,8 @@ class Settings:
     """Start of the random numbers where the temperature is above 0."""
     prompt_tokens: int = _number(1024, 16, 100_000)
     """Most tokens of text before the cursor that the model sees."""
+    context: bool = True
+    """The prompt may also hold text of other files that were open in this session."""
     deadline_ms: DeadlineSettings = field(default_factory=DeadlineSettings)
     """Milliseconds until decoding stops."""
     max_file_bytes: int = _number(2_000_000, 1, 1_000_000_000)

@@ -168,6 +168,7 @@ class Wiring:
                 strict=settings.strict,
                 temperature=settings.temperature,
                 seed=settings.seed,
+                use_context=settings.context,
                 automatic_deadline_ms=settings.deadline_ms.automatic,
                 invoked_deadline_ms=settings.deadline_ms.invoked,
                 refuse=lambda snapshot: refuse_document(snapshot, settings),

@@ -253,16 +253,24 @@ def test_a_document_that_cannot_be_learned_costs_no_completion(caplog) -> None:
     assert "RuntimeError" in caplog.text
 
 
-def test_without_the_corpus_no_document_is_learned() -> None:
+@pytest.mark.parametrize(
+    ("sources", "use_context", "is_learned"),
+    [(("corpus",), False, True), (("lookup",), True, True), (("lookup",), False, False)],
+)
+def test_documents_are_learned_where_drafts_or_prompts_read_them(
+    sources, use_context, is_learned
+) -> None:
     learned: list[str] = []
 
     async def main() -> Answer:
         listener = Listener(learn=lambda snapshot: learned.append(snapshot.uri))
         session = Session(Scheduler(), DocumentStore(), listener)
+        session.options = RequestOptions(sources=sources, use_context=use_context)
         session.documents.open(URI, "python", 1, "x = ")
         session.use(Engine())
         session.opened(URI)
+        await session.scheduler.submit("other", lambda cancel: None)  # behind what is queued
         return await asyncio.wait_for(session.complete(params()), PATIENCE)
 
-    assert asyncio.run(main()).item is not None  # the queue is worked off in order
-    assert learned == []
+    assert asyncio.run(main()).item is not None
+    assert set(learned) == ({URI} if is_learned else set())
