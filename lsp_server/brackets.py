@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+
+from lsp_server.indentation import indent_width
 
 CLOSERS = {")": "(", "]": "[", "}": "{"}
 """Closer -> opener."""
 OPENERS = frozenset(CLOSERS.values())
 QUOTES = "\"'`"
+_MAX_DEPTH = 20
+"""Openers around a place that are looked at, innermost first."""
+_MAX_AFTER = 4000
+"""Characters behind a place in which their closers are looked for."""
 
 _NO_CODE = re.compile(
     r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`"  # strings within a line
@@ -50,18 +57,56 @@ def code_only(text: str) -> str:
     return _NO_CODE.sub(lambda found: " " * len(found.group()), text)
 
 
-def closers_missing(before: str, after: str, closer: str) -> int | None:
-    """How many of `closer` the openers before a place still need, given all that follows it.
+def closers_missing(before: str, after: str, closer: str) -> int:
+    """How many of `closer` the openers before a place still need, given what follows it.
 
-    Counted with strings and comments and without, and the larger count taken. None where a text
-    has more closers than openers anyway, so that counting says nothing.
+    Read with strings and comments and without, and the larger count taken.
     """
-    opener = CLOSERS[closer]
-    most = 0
-    for head, tail in ((before, after), (code_only(before), code_only(after))):
-        depth = head.count(opener) - head.count(closer)
-        total = depth + tail.count(opener) - tail.count(closer)
-        if depth < 0 or total < 0:
-            return None
-        most = max(most, min(depth, total))
-    return most
+    return max(
+        _num_missing(before, after, closer),
+        _num_missing(code_only(before), code_only(after), closer),
+    )
+
+
+def _num_missing(before: str, after: str, closer: str) -> int:
+    """An opener is closed by what stands below it no further left than its own line."""
+    after = after[:_MAX_AFTER]
+    openers: list[int] = []
+    for found in _brackets(closer).finditer(before):
+        if found.group() != closer:
+            openers.append(found.start())
+        elif openers:
+            openers.pop()
+    num_missing = 0
+    for num_open, opener in enumerate(reversed(openers[-_MAX_DEPTH:]), start=1):
+        start = before.rfind("\n", 0, opener) + 1
+        scope = _scope(after, indent_width(before[start:opener]), closer)
+        num_missing = max(num_missing, num_open - _num_unopened(scope, closer))
+    return num_missing
+
+
+def _scope(after: str, width: int, closer: str) -> str:
+    """What of `after` may belong to a bracket whose line is indented by `width` columns."""
+    end = 0
+    for number, line in enumerate(after.split("\n")):
+        if number > 0 and line.strip():
+            indent = indent_width(line)
+            if indent < width or (indent == width and not line.lstrip().startswith(closer)):
+                return after[:end]
+        end += len(line) + 1
+    return after
+
+
+def _num_unopened(text: str, closer: str) -> int:
+    """Closers without an opener in `text`."""
+    depth = num_unopened = 0
+    for found in _brackets(closer).finditer(text):
+        depth += 1 if found.group() != closer else -1
+        if depth < 0:
+            depth, num_unopened = 0, num_unopened + 1
+    return num_unopened
+
+
+@cache
+def _brackets(closer: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(CLOSERS[closer] + closer)}]")

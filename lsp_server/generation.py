@@ -25,6 +25,7 @@ from lsp_server.place import (
 )
 from lsp_server.postprocess.indentation import first_column
 from lsp_server.postprocess.markers import marker_start
+from lsp_server.postprocess.repetition import echo_length
 from lsp_server.postprocess.talk import code_span
 
 
@@ -149,6 +150,9 @@ def find_stop(text: str, rule: StopRule) -> int | None:
     """Length of the text to keep once the rule is met; None while it is not."""
     marker = marker_start(text, rule.place)
     start, end = code_span(text, rule.place)
+    if start > 0:
+        # Who answers a question begins with what was asked.
+        start += echo_length(text[start:end], rule.place)
     code = text[start:end]
     stop = _block_stop(code, rule) if rule.mode is Mode.BLOCK else _line_stop(code, rule)
     found = [marker, None if stop is None else start + stop, end if end < len(text) else None]

@@ -5,17 +5,24 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from lsp_server.languages import language_of
 from lsp_server.place import Place
 from lsp_server.postprocess.types import Edit
 
 _MARKER = re.compile(
     r"<\|[\w/.:-]+\|>"  # <|endoftext|>, <|fim_middle|>, <|im_end|>, <|user_cursor_is_here|>
     r"|<\uff5c[^<>\uff5c\n]{1,40}\uff5c>"  # DeepSeek's, with full-width bars
-    r"|<(?:fim_prefix|fim_middle|fim_suffix|fim_pad|file_sep|repo_name|filename|gh_stars"
-    r"|endoftext|end_of_turn|start_of_turn)>"
-    r"|<(?:PRE|SUF|MID|EOT|EOS)>"
-    r"|\[(?:PREFIX|SUFFIX|MIDDLE)\]"
+    r"|<(?:fim_prefix|fim_middle|fim_suffix|fim_pad|file_sep|endoftext|eos|end_of_turn"
+    r"|start_of_turn)>"
+    r"|^<(?:repo_name|reponame|filename|gh_stars)>"  # elsewhere a placeholder of a help text
+    r"|<(?:SUF|MID|EOT|EOS)>"
+    r"|\[(?:PREFIX|SUFFIX|MIDDLE|/?INST)\]",
+    re.MULTILINE,
 )
+_CODELLAMA_START = re.compile("<PRE>")
+_TAGGED = frozenset({"html", "markdown"})
+"""Where that is a tag."""
+
 _WHOLE = (
     *(f"<|{name}|>" for name in ("endoftext", "end_of_text", "eot_id", "im_start", "im_end")),
     *(f"<|fim_{role}|>" for role in ("prefix", "middle", "suffix")),
@@ -28,8 +35,9 @@ _MIN_PARTIAL = 4
 
 def marker_start(text: str, place: Place) -> int | None:
     """Where the first control marker begins; None where there is none."""
-    found = _MARKER.search(text)
-    starts = [found.start()] if found else []
+    has_tags = language_of(place.language_id).family in _TAGGED
+    patterns = [_MARKER] if has_tags else [_MARKER, _CODELLAMA_START]
+    starts = [found.start() for pattern in patterns if (found := pattern.search(text))]
     if not place.has_strike_tag and _STRIKE_END in text:
         starts.append(text.index(_STRIKE_END))
     return min(starts, default=None)

@@ -25,20 +25,25 @@ def cut_echo(edit: Edit, place: Place) -> Edit | Dropped:
 
     Nothing is left of text that is the cursor's own line or the lines right above it.
     """
-    lines, above = edit.text.split("\n"), list(place.lines_before)
-    if place.on_blank_line:
-        # The blanks left of the cursor may be in the text or not.
-        starts = (lines[0], place.line_before + lines[0].lstrip(" \t"))
-        counts = [_num_echoed([start, *lines[1:]], above) for start in starts]
-        text = "\n".join(lines[max(counts) :])
-    elif lines[0].strip():
-        text = edit.text[_echoed_start(lines, place.line_before.strip(), above) :]
-    else:
-        num_echoed = _num_echoed(lines[1:], [*above, place.line_before])
-        text = "\n".join([lines[0], *lines[1 + num_echoed :]])
+    text = edit.text[echo_length(edit.text, place) :]
     if text.strip() or not edit.text.strip():
         return replace(edit, text=text)
     return Dropped(Reason.REPETITION)
+
+
+def echo_length(text: str, place: Place) -> int:
+    """Length of the beginning of `text` that stands right before the cursor already."""
+    lines, above = text.split("\n"), list(place.lines_before)
+    if place.on_blank_line:
+        # The blanks left of the cursor may be in the text or not.
+        starts = (lines[0], place.line_before + lines[0].lstrip(" \t"))
+        num_echoed = max(_num_echoed([start, *lines[1:]], above) for start in starts)
+        return min(len(text), sum(len(line) + 1 for line in lines[:num_echoed]))
+    if lines[0].strip():
+        return _echoed_start(lines, place.line_before.strip(), above)
+    num_echoed = _num_echoed(lines[1:], [*above, place.line_before])
+    # The line break before the first line that is kept stays.
+    return sum(len(line) + 1 for line in lines[1 : 1 + num_echoed])
 
 
 def _num_echoed(lines: Sequence[str], above: Sequence[str]) -> int:
@@ -64,6 +69,8 @@ def _echoed_start(lines: Sequence[str], own: str, above: Sequence[str]) -> int:
             is_own = is_own and is_statement(own)
         if is_own and (num == 0 or has_above):
             return start + line.index(own) + len(own)
+        if has_above and num == len(lines) - 1 and own.startswith(line.strip()):
+            return start + len(line)  # the cursor's line is still to come
         start += len(line) + 1
     return 0
 

@@ -23,7 +23,8 @@ def cut_stray_closer(edit: Edit, place: Place) -> Edit | Dropped:
     or wants to write more.
     """
     language = language_of(place.language_id)
-    if edit.num_right or language.name in _UNPAIRED:
+    is_long = len(place.before) + len(place.after) > _MAX_DOCUMENT
+    if edit.num_right or is_long or language.name in _UNPAIRED:
         return edit
     starts = [start for closer in CLOSERS if (start := _first_stray(closer, edit, place)) >= 0]
     if not starts or language.open_at_end(place.before) is not Zone.CODE:
@@ -47,22 +48,18 @@ def _first_stray(closer: str, edit: Edit, place: Place) -> int:
         code_depth += (code[index] == opener) - (code[index] == closer)
         if code[index] != closer or max(depth, code_depth) >= 0:
             continue
-        if num_open is None and (num_open := _num_open(closer, kept, place)) is None:
-            return -1
+        if num_open is None:
+            num_open = _num_open(closer, kept, place)
         if num_open + max(depth, code_depth) < 0:
             return index
     return -1
 
 
-def _num_open(closer: str, kept: str, place: Place) -> int | None:
-    """How many of `closer` the text may have more than openers; None: no telling."""
-    if len(place.before) + len(place.after) > _MAX_DOCUMENT:
-        return None
+def _num_open(closer: str, kept: str, place: Place) -> int:
+    """How many of `closer` the text may have more than openers."""
     num_missing = closers_missing(place.before, place.after, closer)
-    if num_missing is None or closer == "}":
+    if closer == "}":
         return num_missing  # a brace below may well close the one on this line
     pairs = bracket_pairs(kept)
-    return max(
-        num_missing,
-        sum(c == CLOSERS[closer] and index not in pairs for index, c in enumerate(kept)),
-    )
+    on_line = sum(c == CLOSERS[closer] and index not in pairs for index, c in enumerate(kept))
+    return max(num_missing, on_line)

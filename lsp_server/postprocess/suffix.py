@@ -34,11 +34,10 @@ def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
     if not first.rstrip().endswith(rest) and _rewrites(first, rest):
         return Dropped(Reason.DUPLICATE_SUFFIX)
     kept = place.line_before[: len(place.line_before) - edit.num_left]
-    if line_break:
-        if first.endswith(rest) or _closes_below(kept + first, others, rest):
-            return replace(edit, num_right=len(rest))
-        edit = replace(edit, text=first)
-    best = min(_overlaps(edit.text, rest[:_MAX_REST]), key=lambda overlap: overlap.cost(kept, rest))
+    best = min(_overlaps(first, rest[:_MAX_REST]), key=lambda overlap: overlap.cost(kept, rest))
+    is_whole = best.num_repeated == len(rest) or _closes_below(kept + first, others, rest)
+    if line_break and is_whole:
+        return replace(edit, num_right=len(rest))
     if not best.text.strip():
         return Dropped(Reason.DUPLICATE_SUFFIX)
     return replace(edit, text=best.text, num_right=best.num_covered)

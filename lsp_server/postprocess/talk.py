@@ -15,7 +15,7 @@ from lsp_server.postprocess.types import Dropped, Edit
 _FENCE = re.compile(r"[ \t]*(?:```+|~~~+)[ \t]*[\w+#.-]*[ \t]*")
 _SENTENCE = re.compile(
     r"(?:Sure|Certainly|Absolutely|Of course|Okay|Ok|Great|Understood)[!,.:](?: .*)?"
-    r"|Here(?:'s|\u2019s| is| are)\b.*"
+    r"|Here(?:'s|\u2019s| is| are| it is| you)\b.*"
     r"|(?:The|This|Your|My) (?:(?:complete|correct|updat|modifi|provid|giv)\w*|missing|final|full"
     r"|following|above|next|code|function|method|class|program|script|implementation|solution"
     r"|answer|line|snippet|statement)\b.*[.:!]"
@@ -52,7 +52,9 @@ def code_span(text: str, place: Place) -> tuple[int, int]:
     start = _code_start(text, place)
     # Sentences inside the comments and strings of the code are its own.
     for line_start, line in _lines(text, start):
-        if line_start > start and (_is_fence(line) or _is_talk(line, text[:line_start], place)):
+        if _is_fence(line) and line_start >= max(1, start):
+            return start, line_start
+        if line_start > start and _is_talk(line, text[:line_start], place):
             return start, line_start
     return start, len(text)
 
@@ -60,8 +62,8 @@ def code_span(text: str, place: Place) -> tuple[int, int]:
 def _code_start(text: str, place: Place) -> int:
     """Behind the sentences, and the fence, that the text begins with."""
     if text.lstrip().startswith(_THOUGHT):
-        end = text.find(_THOUGHT_END)
-        return len(text) if end < 0 else end + len(_THOUGHT_END)
+        _, _, answer = text.partition(_THOUGHT_END)
+        return len(text) - len(answer.lstrip("\n"))
     start = 0
     is_talk = True
     for line_start, line in _lines(text, 0):

@@ -16,7 +16,12 @@ from lsp_server.postprocess import STEPS, Dropped, Edit, postprocess
 from lsp_server.postprocess.suffix import cover_rest
 from tests.marks import accepted, ask, unmark
 
-CASES = tomllib.loads((Path(__file__).parent / "cases/completions.toml").read_text("utf-8"))["case"]
+CASES = [
+    case
+    for path in sorted((Path(__file__).parent / "cases").glob("*.toml"))
+    for case in tomllib.loads(path.read_text("utf-8"))["case"]
+]
+OPTIONS = ("language", "tab_size", "insert_spaces")
 
 words = st.text("ab_1 ,", max_size=8)
 code = st.text('ab (){}[]";,:.=\n\t', max_size=40)
@@ -24,7 +29,8 @@ code = st.text('ab (){}[]";,:.=\n\t', max_size=40)
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_golden_case(case):
-    result = ask(case["doc"], case["model"], mode=Mode(case.get("mode", "auto")))
+    options = {key: case[key] for key in OPTIONS if key in case}
+    result = ask(case["doc"], case["model"], mode=Mode(case.get("mode", "auto")), **options)
     if "reason" in case:
         assert (result.reason, result.text) == (Reason(case["reason"]), "")
     else:
