@@ -12,20 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from lsp_server.bench.client import StdioClient
+from tests.benchmarks.figures import ECHO, keep
 
-FIGURES = Path(__file__).parents[2] / "out" / "latency.json"
-ECHO = """
-import sys
-stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
-while line := stdin.readline():
-    stdout.write(line)
-    stdout.flush()
-"""
 FUNCTION = '''def total_{n}(values, start={n}):
     """Add up the values, beginning with start."""
     total = start
@@ -36,15 +28,6 @@ FUNCTION = '''def total_{n}(values, start={n}):
 
 '''
 REPETITIVE = "".join(FUNCTION.format(n=n) for n in range(6)) + FUNCTION.format(n=6)[:90]
-
-
-def keep(name: str, **figures: float) -> None:
-    """Print the figures of one comparison and add them to the file of this run."""
-    print(name, json.dumps(figures))
-    FIGURES.parent.mkdir(exist_ok=True)
-    kept = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    kept[name] = figures
-    FIGURES.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def ms(work: Callable[[], object]) -> float:
