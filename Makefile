@@ -28,6 +28,7 @@ bench: $(VENV)/.run
 	$(BIN)/tabahead bench startup
 	$(BIN)/tabahead bench decode
 	$(BIN)/tabahead bench lossless
+	$(BIN)/tabahead bench replay
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
