@@ -146,4 +146,10 @@ def repeats_next_line(line: str, text_before: str, next_line: str | None) -> boo
     if closes_block(line):
         same = line.rstrip(_LINE_TAIL) == next_line.rstrip(_LINE_TAIL)
         return same and open_brackets(text_before) <= 0
-    return line.rstrip() == next_line.rstrip() and is_statement(line)
+    same_depth = indent_width(line) == indent_width(next_line)
+    return same_depth and is_statement(line) and _essence(line) == _essence(next_line)
+
+
+def _essence(line: str) -> str:
+    """A line without what writers of code differ in: blanks, and whether its end has a brace."""
+    return "".join(line.split()).rstrip("{;,:")

@@ -6,6 +6,7 @@ needs to know a language.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from lsp_server.indentation import TAB_SIZE, IndentStyle, detect_style, indent_of
@@ -16,6 +17,11 @@ _AS_WRITTEN = frozenset(
     {"markdown", "mdx", "plaintext", "restructuredtext", "latex", "tex", "make", "makefile"}
 )
 """Languages in which a line's blanks are its meaning and not its depth."""
+_AT_MARGIN = re.compile(r"#\s*(?:if|el|end|def|undef|inc|pragma|error|line)")
+"""Lines for a preprocessor."""
+_LEAVES_BLOCK = re.compile(
+    r"[])}]|(?:else|elif|elsif|except|finally|catch|ensure|rescue|end|fi|done|esac)\b"
+)
 
 
 def first_column(text: str, place: Place) -> int:
@@ -58,7 +64,7 @@ class _Levels:
 
     def __init__(self, written: int, column: int, place: Place, style: IndentStyle) -> None:
         self._column, self._place, self._style = column, place, style
-        self._open = [(0, 0)]
+        self._open = [(0, column if written == 0 else 0)]
         for outer in sorted(_enclosing(place, style)):
             if 0 < outer < min(written, column):
                 self._open.append((outer, outer))
@@ -117,6 +123,8 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
     """
     leading = indent_of(text)
     present, wanted = style.columns(place.line_before), style.columns(leading)
+    if wanted == present == 0:
+        return 0, _column_inside(text, place, style)
     if not leading or wanted == present or (len(leading) == 1 and present):
         return present, present
     previous = place.previous_line
@@ -134,6 +142,23 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
         return continued, continued
     near = [column for column in usual if column >= present and abs(column - wanted) <= 1]
     return wanted, min(near, key=lambda column: abs(column - wanted), default=wanted)
+
+
+def _column_inside(text: str, place: Place, style: IndentStyle) -> int:
+    """Where text belongs that begins at the margin: among indented lines not there."""
+    previous, following = place.previous_line, place.next_line
+    if previous is None or following is None or place.language_id in _AS_WRITTEN:
+        return 0
+    above, below = style.columns(previous), style.columns(following)
+    if min(above, below) == 0 or _AT_MARGIN.match(text):
+        return 0
+    if below > above:
+        return below
+    if opens_block(previous):
+        return above if closes_block(text.split("\n", 1)[0]) else above + style.width
+    if _LEAVES_BLOCK.match(text):
+        return max((column for column in _enclosing(place, style) if column < above), default=0)
+    return above
 
 
 def _enclosing(place: Place, style: IndentStyle) -> set[int]:
