@@ -1,7 +1,8 @@
 """Logits -> the processed target distribution: one function for every path through the decoder.
 
-Order, fixed and tested: repetition, presence and frequency penalties; bias; temperature; top-k;
-top-p; min-p; normalised after each truncation. Ties go to the lowest id.
+Order, fixed and tested: repetition, presence and frequency penalties; bias, by which a least length
+bars the ends of text; temperature; top-k; top-p; min-p; normalised after each truncation. Ties go
+to the lowest id.
 """
 
 from __future__ import annotations
