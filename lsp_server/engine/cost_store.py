@@ -72,7 +72,7 @@ class CostStore:
         if costs.is_quiet:
             self._keep(path, {"identity": identity, **dataclasses.asdict(costs)})
         else:
-            _log.info("The machine was busy while costs were measured; that is done again next time.")
+            _log.info("The machine was busy while costs were timed; the next load repeats that.")
         return costs
 
     def _keep(self, path: Path, raw: Mapping[str, Any]) -> None:
