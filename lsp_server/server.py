@@ -33,6 +33,7 @@ from lsp_server.params import (
 from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Answer, Complete, Listener, RequestOptions, Session
+from lsp_server.status import RESUME_COMMAND, Status, StatusSource
 from lsp_server.stdio import (
     Channel,
     OversizedMessage,
@@ -45,7 +46,10 @@ from lsp_server.window import Kind, Window
 logger = logging.getLogger(__name__)
 
 ACCEPT_COMMAND = "tabahead.didAcceptCompletionItem"
+ACCEPT_PART_COMMAND = "tabahead.didPartiallyAcceptCompletionItem"
+PAUSE_COMMAND = "tabahead.pause"
 EXPLAIN = "tabahead/explain"
+STATUS = "tabahead/status"
 SECTION = "tabahead"
 
 MAX_WARNINGS = 5
@@ -65,6 +69,8 @@ class Configuration:
     """Everything that makes another load necessary when it changes."""
     settings: Any = None
     """Handed to `load` as it is."""
+    status: bool = False
+    """The client wants STATUS."""
     warnings: tuple[str, ...] = ()
 
 
@@ -82,6 +88,7 @@ class Hooks:
     """Needs no loading: a script in the engine's place."""
     requests: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """Further requests of our own, by method."""
+    status: StatusSource = field(default_factory=StatusSource)
 
 
 class _Framework(LanguageServer):
@@ -115,9 +122,8 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_is_gone: Callable[[], None] = lambda: None
         self._protocol.fm.features.update({**self._handlers(), **hooks.requests})
-        self._protocol.fm.commands.update(
-            {ACCEPT_COMMAND: self._accept, FETCH_COMMAND: self._fetch}
-        )
+        self._protocol.fm.commands.update(self._commands())
+        hooks.status.subscribe(self._send_status)
 
     def _handlers(self) -> dict[str, Callable[..., Any]]:
         return {
@@ -131,6 +137,15 @@ class Server:
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._cancel_progress,
             types.SHUTDOWN: self._shut_down,
             EXPLAIN: self._explain,
+        }
+
+    def _commands(self) -> dict[str, Callable[..., None]]:
+        return {
+            ACCEPT_COMMAND: self._accept,
+            ACCEPT_PART_COMMAND: self._accept_part,
+            FETCH_COMMAND: self._fetch,
+            PAUSE_COMMAND: lambda *arguments: self.session.pause(True),
+            RESUME_COMMAND: lambda *arguments: self.session.pause(False),
         }
 
     async def run(
@@ -197,7 +212,7 @@ class Server:
                     "change": types.TextDocumentSyncKind.Incremental.value,
                 },
                 "inlineCompletionProvider": {},
-                "executeCommandProvider": {"commands": [ACCEPT_COMMAND, FETCH_COMMAND]},
+                "executeCommandProvider": {"commands": list(self._commands())},
             },
             "serverInfo": {"name": "tabahead", "version": self._version},
         }
@@ -254,6 +269,15 @@ class Server:
         if arguments and isinstance(arguments[0], str):
             self.session.accept(arguments[0])
 
+    def _accept_part(self, *arguments: Any) -> None:
+        """The item's id, and how much of it is inserted by now, in units of positions."""
+        if len(arguments) >= 2 and isinstance(arguments[0], str) and type(arguments[1]) is int:
+            self.session.partially_accepted(arguments[0], arguments[1])
+
+    def _send_status(self, status: Status) -> None:
+        if self._configuration.status:
+            self._protocol.notify(STATUS, status.as_json())
+
     def _fetch(self, *arguments: Any) -> None:
         """Answered at once; what becomes of it is shown."""
         self._loading.fetch(self._configuration.settings)
@@ -302,7 +326,10 @@ class Server:
         new_warnings = [
             text for text in configuration.warnings if text not in self._configuration.warnings
         ]
+        is_new = configuration.status and not self._configuration.status
         self._configuration, self._is_configured = configuration, True
+        if is_new:
+            self._send_status(self._hooks.status.now())
         self.session.options = configuration.options
         self.session.documents.max_chars = configuration.max_chars
         self.session.reconsider()

@@ -103,6 +103,8 @@ class Settings:
     """Language ids without completions, such as `markdown`; all layers add up."""
     engine: EngineSettings = field(default_factory=EngineSettings)
     """How the model runs."""
+    status: bool = False
+    """The client knows the notification `tabahead/status` and is told how things stand."""
     log_level: str = _choice("warning", LOG_LEVELS)
     """Least severity that is logged: `error`, `warning`, `info` or `debug`."""
 

@@ -12,17 +12,24 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_server import __version__, probe
 from lsp_server.errors import SettingsError
+from lsp_server.status import StatusSource
 
 if TYPE_CHECKING:
     from lsp_server.acceptance import Shown
     from lsp_server.cancellation import CancelToken
-    from lsp_server.completion import Backend, CompletionRequest, CompletionResult, Snapshot
+    from lsp_server.completion import (
+        Backend,
+        CompletionRequest,
+        CompletionResult,
+        Reason,
+        Snapshot,
+    )
     from lsp_server.loading import Fetch, Progress
     from lsp_server.server import Configuration, Hooks
     from lsp_server.session import Answer, Complete
@@ -96,6 +103,7 @@ class Wiring:
         self._command_line = {} if model is None else {"model": model}
         self._backend: Backend | None = None
         self._probe = probe.Probe() if probe.wanted() else None
+        self.status = StatusSource()
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -118,21 +126,40 @@ class Wiring:
 
             settings = self.configure({}, {}, None).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
-        listener = Listener(self._answered, self._accepted, self._learn, forget=self._forget)
+        listener = Listener(
+            self._answered,
+            self._accepted,
+            self._learn,
+            forget=self._forget,
+            partially_accepted=self._partially_accepted,
+            kept=self._kept,
+            model=self._model,
+            paused=self.status.paused,
+        )
         requests = {} if self._probe is None else {probe.REQUEST: self._probe.report}
-        return Hooks(self.configure, self.load, self.fetch, listener, ready, requests)
+        return Hooks(self.configure, self.load, self.fetch, listener, ready, requests, self.status)
 
     def _answered(self, answer: Answer, ms: float) -> None:
         if self._probe is not None:
             self._probe.answered(answer)
-        sources = answer.stats.sources if answer.stats else {}
-        self.statistics.answered(answer.reason, ms, sources)
+        self.statistics.answered(answer.reason, ms, answer.stats)
         self.statistics.save_sometimes()
+        self.status.answered(answer.reason, answer.message, ms, answer.stats)
 
     def _accepted(self, shown: Shown) -> None:
-        self.statistics.accepted(len(shown.text))
+        self.statistics.accepted(shown)
         if self._backend is not None:
             self._backend.accepted(shown.text)
+
+    def _partially_accepted(self, shown: Shown, num_characters: int) -> None:
+        self.statistics.partially_accepted(shown, num_characters)
+
+    def _kept(self, shown: Shown, is_kept: bool) -> None:
+        self.statistics.kept(shown, is_kept)
+
+    def _model(self, reason: Reason | None, message: str | None) -> None:
+        backend = None if reason is not None else self._backend
+        self.status.model(reason, message, {} if backend is None else backend.describe())
 
     def _learn(self, snapshot: Snapshot) -> None:
         if self._backend is not None:
@@ -151,6 +178,7 @@ class Wiring:
         from lsp_server.session import RequestOptions
         from lsp_server.settings import load
 
+        _ = self.statistics  # made on this thread, before the inference thread counts with it
         loaded = load(
             command_line=self._command_line,
             section=section,
@@ -184,6 +212,7 @@ class Wiring:
                 settings.trees,
             ),
             settings=settings,
+            status=settings.status,
             warnings=loaded.warnings,
         )
 
@@ -195,10 +224,12 @@ class Wiring:
         if self._backend is not None:
             self._backend.close()
             self._backend = None
-        backend = self._backend = load_backend(settings, progress, cancel)
+        backend = self._backend = load_backend(settings, self._told(progress), cancel)
 
         def work(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
-            return complete(request, backend, cancel)
+            result = complete(request, backend, cancel)
+            self.statistics.generated(result.stats)
+            return result
 
         return work if self._probe is None else self._probe.watch(work)
 
@@ -211,8 +242,20 @@ class Wiring:
         entry = None if settings is None else catalogue.entries().get(settings.model)
         if entry is None:
             return None
-        megabytes = round(entry.source.size / 1e6)
-        return Fetch(entry.name, megabytes, partial(run_fetch, fetch_command(entry.name)))
+
+        async def run(progress: Progress) -> None:
+            await run_fetch(fetch_command(entry.name), self._told(progress, "fetching the model: "))
+
+        return Fetch(entry.name, round(entry.source.size / 1e6), run)
+
+    def _told(self, progress: Progress, prefix: str = "") -> Progress:
+        """The same progress, told to the status too."""
+
+        def tell(stage: str, done: int, total: int) -> None:
+            progress(stage, done, total)
+            self.status.loading(prefix + stage, done, total)
+
+        return tell
 
 
 def _listen(address: str, allow_remote: bool) -> Channel:

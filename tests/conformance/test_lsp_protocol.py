@@ -57,7 +57,13 @@ def test_capabilities_have_inline_completion_with_options(fresh: ServerProcess) 
     assert capabilities["inlineCompletionProvider"] == {}
     assert capabilities["textDocumentSync"] == {"openClose": True, "change": 2}
     commands = capabilities["executeCommandProvider"]["commands"]
-    assert commands == ["tabahead.didAcceptCompletionItem", "tabahead.fetchModel"]
+    assert commands == [
+        "tabahead.didAcceptCompletionItem",
+        "tabahead.didPartiallyAcceptCompletionItem",
+        "tabahead.fetchModel",
+        "tabahead.pause",
+        "tabahead.resume",
+    ]
     assert result["serverInfo"]["name"] == "tabahead"
 
 
