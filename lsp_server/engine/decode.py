@@ -18,19 +18,13 @@ import numpy as np
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import MAX_DRAFT, Controller
 from lsp_server.engine.prefix import common_prefix
-from lsp_server.engine.sampling import (
-    below_least_length,
-    greedy_token,
-    position_rng,
-    process,
-    sample,
-)
+from lsp_server.engine.rows import TargetRows
 from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
 from lsp_server.engine.verify import Verdict, matching, rejection, verify
 from lsp_server.errors import Cancelled, InferenceError
 
 if TYPE_CHECKING:
-    from lsp_server.engine.types import Logits, ModelSpec, Probs
+    from lsp_server.engine.types import ModelSpec
 
 _log = logging.getLogger(__name__)
 
@@ -142,8 +136,9 @@ def _round(
         strict=params.strict,
         cancel=cancel,
     )
+    rows = TargetRows(logits, history, proposed, params, num_new, slot.spec.eos_ids)
     try:
-        verdict = _verify(logits, history, proposed, params, num_new, slot.spec.eos_ids)
+        verdict = _verify(rows, proposed)
     except InferenceError:
         slot.truncate(0)  # the cause may be in its rows: the next request starts afresh
         raise
@@ -154,13 +149,16 @@ def _round(
         slot.commit(num_fresh, [num_fresh + node for node in path])
     else:
         slot.commit(num_fresh + len(path))
+    tokens = tokens if end is None else tokens[:end]
+    behind = (0, *(node + 1 for node in path))
     return Step(
-        token_ids=tokens if end is None else tokens[:end],
+        token_ids=tokens,
         source=proposed.source if proposed.token_ids else None,
         num_proposed=len(proposed.token_ids),
         num_accepted=len(path),
         finish=None if end is None else "eos",
         depth=proposed.depth,
+        choices=tuple(map(rows.choice, behind, tokens)) if params.with_choices else (),
     )
 
 
@@ -171,39 +169,10 @@ def _parents(draft: Draft, num_fresh: int) -> list[int] | None:
     return [*range(-1, num_fresh - 1), *(num_fresh + parent for parent in draft.parents)]
 
 
-def _verify(
-    logits: Logits,
-    history: Sequence[int],
-    draft: Draft,
-    params: DecodeParams,
-    num_new: int,
-    end_ids: frozenset[int],
-) -> Verdict:
-    num_short = params.min_new_tokens - num_new
-    endless = below_least_length(params, end_ids) if num_short > 0 else params
-
-    def params_at(depth: int) -> DecodeParams:
-        return endless if depth < num_short else params
-
-    def before(row: int) -> Sequence[int]:
-        if not params.penalised:
-            return ()  # a copy of the history for each row would be for nothing
-        return [*history, *(draft.token_ids[node] for node in draft.path(row - 1))]
-
-    def probs(row: int) -> Probs:
-        return process(logits[row], params_at(row), before(row))  # a chain: row is depth
-
-    def rng(depth: int) -> np.random.Generator:
-        return position_rng(params.seed, len(history) + depth)
-
-    def target_token(row: int, depth: int) -> int:
-        if params.greedy:
-            return greedy_token(logits[row], params_at(depth), before(row))
-        return sample(logits[row], params_at(depth), before(row), rng(depth).random())
-
+def _verify(rows: TargetRows, draft: Draft) -> Verdict:
     if draft.draft_probs is None:
-        return verify(draft, matching(draft, target_token))
-    return verify(draft, rejection(draft, probs, rng))
+        return verify(draft, matching(draft, rows.token))
+    return verify(draft, rejection(draft, rows.probs, rows.rng))
 
 
 def _propose(

@@ -1,8 +1,8 @@
 """Logits -> the processed target distribution: one function for every path through the decoder.
 
 Order, fixed and tested: repetition, presence and frequency penalties; bias, by which a least length
-bars the ends of text; temperature; top-k; top-p; min-p; normalised after each truncation. Ties go
-to the lowest id.
+bars the ends of text; allowed tokens; temperature; top-k; top-p; min-p; normalised after each
+truncation. Ties go to the lowest id.
 """
 
 from __future__ import annotations
@@ -27,21 +27,32 @@ _NEAR = 1 / 1024
 """Of the most probable token's probability."""
 
 
-def greedy_token(logits: Logits, params: DecodeParams, history: Sequence[int]) -> int:
+def greedy_token(
+    logits: Logits,
+    params: DecodeParams,
+    history: Sequence[int],
+    allowed: NDArray[np.intp] | None = None,
+) -> int:
     """Arg max of the processed row (float32 [vocab]); lowest id on ties. NaN: InferenceError."""
-    row = _adjusted(logits, params, history)
+    row = _adjusted(logits, params, history, allowed)
     token = int(row.argmax())  # NaN counts as the maximum, so one look finds any
     _check(row[token])
     return token
 
 
-def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Probs:
+def process(
+    logits: Logits,
+    params: DecodeParams,
+    history: Sequence[int],
+    allowed: NDArray[np.intp] | None = None,
+) -> Probs:
     """The target's distribution at one position.
 
     Args:
         logits: float32 [vocab], the raw row.
         params: temperature, truncation and penalties; greedy gives a one-hot distribution.
         history: prompt and output (and the draft tokens before this row), for the penalties.
+        allowed: ids of the tokens that may come, at least one; None: all.
 
     Returns:
         float64 [vocab], summing to 1.
@@ -51,9 +62,9 @@ def process(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Pro
     """
     found = np.zeros(len(logits), np.float64)
     if params.greedy:
-        found[greedy_token(logits, params, history)] = 1.0
+        found[greedy_token(logits, params, history, allowed)] = 1.0
         return found
-    ids, probs = _processed(logits, params, history)
+    ids, probs = _processed(logits, params, history, allowed)
     if ids is None:
         return probs
     found[ids] = probs
@@ -67,20 +78,29 @@ def below_least_length(params: DecodeParams, end_ids: Iterable[int]) -> DecodePa
     return dataclasses.replace(params, logit_bias=(*params.logit_bias, *barred))
 
 
-def sample(logits: Logits, params: DecodeParams, history: Sequence[int], uniform: float) -> int:
+def sample(
+    logits: Logits,
+    params: DecodeParams,
+    history: Sequence[int],
+    uniform: float,
+    allowed: NDArray[np.intp] | None = None,
+) -> int:
     """`draw` from what `process` gives, without spreading few tokens over the vocabulary."""
     if params.greedy:
-        return greedy_token(logits, params, history)
-    ids, probs = _processed(logits, params, history)
+        return greedy_token(logits, params, history, allowed)
+    ids, probs = _processed(logits, params, history, allowed)
     token = draw(probs, uniform)
     return token if ids is None else int(ids[token])
 
 
 def _processed(
-    logits: Logits, params: DecodeParams, history: Sequence[int]
+    logits: Logits,
+    params: DecodeParams,
+    history: Sequence[int],
+    allowed: NDArray[np.intp] | None,
 ) -> tuple[NDArray[np.intp] | None, Probs]:
     """Ascending ids of the tokens that are left, None for all, and their probabilities."""
-    row = _adjusted(logits, params, history)
+    row = _adjusted(logits, params, history, allowed)
     top = row.max()
     _check(top)
     ids: NDArray[np.intp] | None = None
@@ -132,8 +152,13 @@ def position_rng(seed: int, position: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, position]))
 
 
-def _adjusted(logits: Logits, params: DecodeParams, history: Sequence[int]) -> Logits:
-    if not params.penalised and not params.logit_bias:
+def _adjusted(
+    logits: Logits,
+    params: DecodeParams,
+    history: Sequence[int],
+    allowed: NDArray[np.intp] | None,
+) -> Logits:
+    if not params.penalised and not params.logit_bias and allowed is None:
         return logits
     row = logits.copy()
     if params.penalised:
@@ -146,6 +171,11 @@ def _adjusted(logits: Logits, params: DecodeParams, history: Sequence[int]) -> L
         row[ids] = seen - params.presence_penalty - params.frequency_penalty * times
     for token_id, bias in params.logit_bias:
         row[token_id] += bias
+    if allowed is not None:
+        _check(row.max())  # a NaN elsewhere in the row is a fault all the same
+        others = np.ones(len(row), np.bool_)
+        others[allowed] = False
+        row[others] = -np.inf
     return row
 
 

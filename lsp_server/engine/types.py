@@ -31,6 +31,26 @@ class ModelSpec:
     """A row of a tree pass has the bits that a chain pass gives it."""
 
 
+class Constraint(Protocol):
+    """Narrows the target's distribution by what has been generated."""
+
+    def allowed(self, new_ids: Sequence[int]) -> NDArray[np.intp] | None:
+        """Ascending ids, at least one, of the tokens that may follow `new_ids`, the generation so
+        far; None: all. Depends on nothing else, so that drafts can be judged row by row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How sure the target was of a token; natural logarithms of its own probabilities, before any
+    processing."""
+
+    log_prob: float
+    runner_up: int
+    """The likeliest other token that was allowed; the token itself where there was no other."""
+    runner_up_log_prob: float
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeParams:
     max_new_tokens: int = 64
@@ -45,6 +65,10 @@ class DecodeParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logit_bias: tuple[tuple[int, float], ...] = ()
+    constraint: Constraint | None = None
+    """Which tokens may come next; None: all."""
+    with_choices: bool = False
+    """Steps say how probable their tokens were."""
     seed: int = 0
     strict: bool = False
     """Rows bit-identical at every width, so greedy output cannot depend on speculation."""
@@ -178,6 +202,8 @@ class Step:
     """`eos` or `length` on the last step, else None."""
     depth: int = 0
     """Tokens on the longest path of what was proposed."""
+    choices: tuple[Choice, ...] = ()
+    """Per token, where the request wants them."""
 
 
 @dataclass(slots=True)

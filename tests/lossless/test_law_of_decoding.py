@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lsp_server.engine import decode as decode_module
+from lsp_server.engine import rows as rows_module
 from lsp_server.engine.controller import Controller, CostCurve
 from lsp_server.engine.decode import decode
 from lsp_server.engine.types import DecodeParams, Draft
@@ -104,7 +105,7 @@ _MODEL = model()
 
 def enumerated_law(monkeypatch, length: int, draft_length: int, *, one_hot: bool, controller=None):
     current: list[Choices] = []
-    monkeypatch.setattr(decode_module, "position_rng", lambda seed, position: current[0])
+    monkeypatch.setattr(rows_module, "position_rng", lambda seed, position: current[0])
 
     def one(choices: Choices):
         current[:] = [choices]

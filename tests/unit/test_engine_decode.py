@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from lsp_server.engine import decode as decode_module
 from lsp_server.engine.controller import MAX_DRAFT
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
+from lsp_server.engine.sampling import process
 from lsp_server.engine.types import DecodeParams, DecodeStats, Draft
 from lsp_server.errors import InferenceError
 from tests.decoding import GREEDY, PROMPT, SAMPLING, fixed, plain, run, tokens
@@ -116,7 +116,7 @@ def _drawing_from(model: FakeModel, seed: int) -> _Drawing:
 
     def probs_behind(prefix):
         rows = [(token, False) for token in prefix]
-        return decode_module.process(model.logits(rows), params, prefix)
+        return process(model.logits(rows), params, prefix)
 
     return _Drawing(probs_behind, seed)
 

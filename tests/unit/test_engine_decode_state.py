@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine import decode as decode_module
+from lsp_server.engine import rows as rows_module
 from lsp_server.engine.controller import MAX_DRAFT
 from lsp_server.engine.decode import PREFILL_CHUNK, decode
 from lsp_server.engine.prefix import common_prefix
@@ -315,13 +315,13 @@ def test_the_controller_hears_of_the_whole_draft_also_of_what_was_not_verified()
 
 def test_a_plain_step_asks_for_no_more_randomness_with_a_drafter_than_without(monkeypatch):
     asked: list[int] = []
-    real = decode_module.position_rng
+    real = rows_module.position_rng
 
     def recorded(seed, position):
         asked.append(position)
         return real(seed, position)
 
-    monkeypatch.setattr(decode_module, "position_rng", recorded)
+    monkeypatch.setattr(rows_module, "position_rng", recorded)
     model = FakeModel()
     plain(model, params=SAMPLING)
     without, asked[:] = list(asked), []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine import decode as decode_module
+from lsp_server.engine import rows as rows_module
 from lsp_server.engine.drafters import growth as growth_module
 from lsp_server.engine.drafters.cost import DraftCost
 from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_model
@@ -266,7 +267,7 @@ def test_texts_with_drawn_drafts_of_a_model_have_exactly_the_targets_law(
     monkeypatch, length, limit
 ):
     current = []
-    monkeypatch.setattr(decode_module, "position_rng", lambda seed, position: current[0])
+    monkeypatch.setattr(rows_module, "position_rng", lambda seed, position: current[0])
     monkeypatch.setattr(growth_module, "draft_rng", lambda seed, position: current[0])
     monkeypatch.setattr(decode_module, "MAX_DRAFT", limit)
 

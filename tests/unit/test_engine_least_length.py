@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.engine import decode as decode_module
+from lsp_server.engine import rows as rows_module
 from lsp_server.engine.decode import decode
 from lsp_server.engine.sampling import below_least_length, greedy_token, process
 from lsp_server.engine.types import ROOT, DecodeParams, Draft
@@ -161,7 +162,7 @@ def generate(drafter, length: int, least: int) -> tuple[int, ...]:
 
 def enumerated_law(monkeypatch, length: int, draft_length: int, least: int, *, one_hot: bool):
     current: list[Choices] = []
-    monkeypatch.setattr(decode_module, "position_rng", lambda seed, position: current[0])
+    monkeypatch.setattr(rows_module, "position_rng", lambda seed, position: current[0])
 
     def one(choices: Choices):
         current[:] = [choices]
@@ -182,11 +183,10 @@ def test_texts_of_a_least_length_have_exactly_the_targets_law(monkeypatch, case,
 
 
 def test_the_checker_rejects_a_loop_that_counts_from_the_pass_and_not_from_the_row(monkeypatch):
-    whole = decode_module._verify
+    class FirstRowOnly(rows_module.TargetRows):
+        def __init__(self, logits, history, draft, params, num_new, end_ids):
+            short = replace(params, min_new_tokens=min(params.min_new_tokens, num_new + 1))
+            super().__init__(logits, history, draft, short, num_new, end_ids)
 
-    def first_row_only(logits, history, draft, params, num_new, end_ids):
-        short = replace(params, min_new_tokens=min(params.min_new_tokens, num_new + 1))
-        return whole(logits, history, draft, short, num_new, end_ids)
-
-    monkeypatch.setattr(decode_module, "_verify", first_row_only)
+    monkeypatch.setattr(decode_module, "TargetRows", FirstRowOnly)
     assert enumerated_law(monkeypatch, 2, 2, 2, one_hot=False) != target_law(2, 2)
