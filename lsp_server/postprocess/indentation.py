@@ -125,7 +125,7 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
     present, wanted = style.columns(place.line_before), style.columns(leading)
     if wanted == present == 0:
         return 0, _column_inside(text, place, style)
-    if not leading or wanted == present or (len(leading) == 1 and present):
+    if not leading or wanted == present:
         return present, present
     previous = place.previous_line
     is_inside = previous is not None and opens_block(previous)
@@ -135,6 +135,9 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
         usual = _enclosing(place, style)
         if place.next_line is not None:
             usual.add(style.columns(place.next_line))
+    is_level = not is_inside and wanted in usual and present not in usual
+    if len(leading) == 1 and present and not is_level:
+        return present, present
     if wanted < present:
         return wanted, wanted if wanted in usual else present
     continued = present - 1 + wanted

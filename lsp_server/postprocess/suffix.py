@@ -77,10 +77,9 @@ def _overlaps(text: str, rest: str) -> Iterator[_Overlap]:
         head = rest[:length]
         end = len(text) if head[-1].isspace() else len(text.rstrip())
         start = end - length
-        if text.endswith(head, 0, end):
-            is_own = any(pairs.get(index, start) < start for index in range(start, end))
-            if not is_own and not _splits_word(rest, length):
-                yield _Overlap(text[:start], 0, length)
+        is_end = text.endswith(head, 0, end) and not _splits_word(rest, length)
+        if is_end and all(pairs.get(index, start) >= start for index in range(start, end)):
+            yield _Overlap(text[:start], 0, length)
         elif _re_emitted(head, unpaired):
             yield _Overlap(text, length, length)
 
