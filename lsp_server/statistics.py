@@ -23,7 +23,10 @@ from lsp_server.completion import CompletionStats, Origin, Reason
 from lsp_server.statistics_file import Counters, add
 
 SAVE_SECONDS = 60.0
-BOUNDS_MS = (1, 2, 5, 10, 25, 50, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 5000, 10_000)
+BOUNDS_MS = (
+    *(1, 2, 5, 10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 750),
+    *(1000, 1500, 2000, 5000, 10_000),
+)
 """Upper bounds of the latency classes; the last class is open."""
 
 HOURLY = frozenset({"requests", "shown", "accepted", "characters", "tokens", "passes"})

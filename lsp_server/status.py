@@ -22,7 +22,7 @@ SLOW_MS = 1500.0
 """Where half of the engine's answers take longer, most come after the next key."""
 NUM_TIMED = 20
 """The engine's last answers, by which it is judged."""
-PERCENT_STEP = 10
+PERCENT_STEP = 5
 """Progress is told in such steps."""
 
 RESUME_COMMAND = "tabahead.resume"

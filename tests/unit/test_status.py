@@ -83,7 +83,7 @@ def test_progress_is_told_in_steps_and_from_any_thread(heard):
 
     on_loop(from_a_thread)
     told = [status.sentence for status in heard.all[before:]]
-    assert told == [f"Loading the model ({percent}%)." for percent in range(0, 101, 10)]
+    assert told == [f"Loading the model ({percent}%)." for percent in range(0, 101, 5)]
 
 
 def test_progress_that_comes_late_does_not_undo_ready(heard):
