@@ -14,7 +14,7 @@ from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionStats, Piece, Snapshot
 from lsp_server.drafting import DraftSources
 from lsp_server.engine.controller import Controller
-from lsp_server.engine.decode import decode
+from lsp_server.engine.decode import decode, read
 from lsp_server.engine.drafters.combined import Combined
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
@@ -56,6 +56,11 @@ class EngineBackend:
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
         return EngineGeneration(self, request, cancel)
+
+    def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
+        prompt_ids, _ = self.prompt_ids(request)
+        if prompt_ids:
+            read(self.model.slot(request.snapshot.uri), prompt_ids, request.strict, cancel)
 
     def prompt_ids(self, request: CompletionRequest) -> tuple[list[int], list[int]]:
         """Token ids of the prompt and of the text after the cursor."""

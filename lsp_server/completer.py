@@ -16,6 +16,8 @@ from lsp_server.completion import (
     CompletionResult,
     CompletionStats,
     Reason,
+    Watch,
+    unwatched,
 )
 from lsp_server.errors import InferenceError
 from lsp_server.generation import Collected, Finish, collect, stop_rule
@@ -30,8 +32,9 @@ def complete(
     backend: Backend,
     cancel: CancelToken,
     clock: Clock = time.perf_counter,
+    watch: Watch = unwatched,
 ) -> CompletionResult:
-    """Complete at the cursor. `clock` gives seconds.
+    """Complete at the cursor. `clock` gives seconds; `watch` hears of the text while it arrives.
 
     Every outcome is a result; only defects and the errors of loading a model raise.
     """
@@ -57,6 +60,7 @@ def complete(
             max_tokens=target.max_tokens,
             time_budget=None if request.deadline_ms is None else request.deadline_ms / 1000,
             clock=clock,
+            watch=watch,
         )
         outcome = _outcome(collected, place, cancel)
     except InferenceError as error:

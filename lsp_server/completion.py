@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -134,6 +134,8 @@ class CompletionStats:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     origin: Origin = Origin.ENGINE
+    num_typed: int = 0
+    """Characters that the user has typed since the text was asked for; they are left out of it."""
     ms: dict[str, float] = field(
         default_factory=lambda: {"load": 0.0, "prefill": 0.0, "decode": 0.0, "total": 0.0}
     )
@@ -148,6 +150,7 @@ class CompletionStats:
             "prompt_tokens": self.prompt_tokens,
             "reused_tokens": self.reused_tokens,
             "origin": self.origin.value,
+            "num_typed": self.num_typed,
             "ms": {name: round(value, 3) for name, value in self.ms.items()},
         }
 
@@ -187,6 +190,34 @@ class Piece:
     """Natural logarithm of the target's own probability of the token, before any processing."""
 
 
+Watch = Callable[[str], None]
+"""Hears of all raw text so far, `\\n` line ends only, whenever a piece has come."""
+
+
+def unwatched(text: str) -> None:
+    """Nobody wants to know before it is finished."""
+
+
+Complete = Callable[[CompletionRequest, CancelToken, Watch], CompletionResult]
+"""Blocking; runs on the inference thread."""
+
+
+def _refuse_nothing(request: CompletionRequest) -> Reason | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What there is to answer requests with: a model, or a script in its place."""
+
+    complete: Complete
+    refuse: Callable[[CompletionRequest], Reason | None] = _refuse_nothing
+    """Reasons that need no model and no time, such as that the cursor is inside a word."""
+    prepare: Callable[[CompletionRequest, CancelToken], None] | None = None
+    """Reads a request's prompt ahead; on the inference thread. None: idle time is of no use, as for
+    a script."""
+
+
 class Generation(Protocol):
     """Raw model text, piece by piece. Closing the iterator stops the work."""
 
@@ -200,6 +231,11 @@ class Backend(Protocol):
     """What stands behind the completer: the engine, or a script in its place."""
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> Generation: ...
+
+    def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
+        """Read a request's prompt ahead of the request, so that it need not wait for that; nothing
+        is generated. On the inference thread, while nobody waits. Raises Cancelled."""
+        ...
 
     def learn(self, snapshot: Snapshot) -> None:
         """An open document that drafts may copy from. On the inference thread."""

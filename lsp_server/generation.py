@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Protocol, cast
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.completion import Generation, Mode, Piece
+from lsp_server.completion import Generation, Mode, Piece, Watch, unwatched
 from lsp_server.errors import Cancelled
 from lsp_server.indentation import indent_width
 from lsp_server.place import (
@@ -88,6 +88,7 @@ def collect(
     max_tokens: int,
     time_budget: float | None,
     clock: Callable[[], float],
+    watch: Watch = unwatched,
 ) -> Collected:
     """Read pieces until the rule, `time_budget` (seconds of `clock`) or `cancel` ends it.
 
@@ -107,8 +108,10 @@ def collect(
                 raw += piece.text
                 if piece.token_id is not None:
                     token_ids.append(piece.token_id)
+                text = normalise_line_ends(raw)
+                watch(text)
                 cancel.raise_if_cancelled()
-                cut = find_stop(normalise_line_ends(raw), rule)
+                cut = find_stop(text, rule)
                 if cut is not None:
                     finish = Finish.STOPPED
                     break

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 from lsp_server.cancellation import CancelToken
+from lsp_server.completion import Engine
 from lsp_server.errors import Cancelled, ModelMissingError, TabaheadError
 from lsp_server.protocol import RefusedError
-from lsp_server.session import Complete, Session
+from lsp_server.session import Session
 from lsp_server.window import Kind, ProgressState, Window
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ LOAD = "load"
 Progress = Callable[[str, int, int], None]
 """(stage, done, total), callable from any thread."""
 
-Load = Callable[[Any, Progress, CancelToken], Complete]
+Load = Callable[[Any, Progress, CancelToken], Engine]
 
 Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 """Runs something beside the messages, until the server ends at the latest."""
@@ -85,7 +86,7 @@ class Loading:
         cancel = partial(scheduler.cancel, LOAD)
         self._start(self._window.progress("tabahead", loaded, state, cancel))
         try:
-            complete = await loaded
+            engine = await loaded
         except Cancelled as cancelled:
             if str(cancelled) == "cancelled":
                 self._session.missing(
@@ -99,7 +100,7 @@ class Loading:
             logger.exception("the model could not be loaded")
             self._missing(f"The model could not be loaded ({type(error).__name__}); see the log.")
         else:
-            self._session.use(complete)
+            self._session.use(engine)
             self._window.log("ready")
 
     def fetch(self, settings: Any) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lsp_server.answers import Answer
     from lsp_server.cancellation import CancelToken
-    from lsp_server.completion import CompletionRequest, CompletionResult
-    from lsp_server.session import Answer, Complete
+    from lsp_server.completion import Complete, CompletionRequest, CompletionResult, Watch
 
 SWITCH = "TABAHEAD_PROBE"
 REQUEST = "tabahead/probe"
@@ -43,11 +43,13 @@ class Probe:
     def watch(self, complete: Complete) -> Complete:
         """The same work, counted."""
 
-        def counted(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+        def counted(
+            request: CompletionRequest, cancel: CancelToken, watch: Watch
+        ) -> CompletionResult:
             self._num_generations += 1
             self._num_running += 1
             try:
-                result = complete(request, cancel)
+                result = complete(request, cancel, watch)
             finally:
                 self._num_running -= 1
             if result.stats.prompt_tokens:

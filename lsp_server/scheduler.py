@@ -1,20 +1,34 @@
 """One inference thread of our own: latest wins per document, and every submission is answered.
 
-Used from the event loop; only `work` runs in the thread. Knows neither the protocol nor models.
+Used from the event loop; only `work` runs in the thread. Idle work runs while there is no other and
+gives way at once. Knows neither the protocol nor models.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from typing import Any, TypeVar
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.errors import Cancelled
 
 T = TypeVar("T")
+
+NICENESS = 5
+"""Of the inference thread and of the threads of the engine, which it starts: on a busy machine the
+editor and the compiler come first. The same speed on an idle one."""
+
+_STOP = 0
+_WORK = 1
+_IDLE = 2
+"""Ranks in the queue, lowest first."""
 
 
 class _Job:
@@ -24,6 +38,7 @@ class _Job:
         self.token = CancelToken()
         self.future: asyncio.Future[Any] = loop.create_future()
         self.timer: asyncio.TimerHandle | None = None
+        self.is_idle_work = False
         self._work: Callable[[CancelToken], Any] | None = work
         self._loop = loop
 
@@ -68,7 +83,8 @@ class Scheduler:
 
     def __init__(self, name: str = "tabahead-inference") -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._queue: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
+        self._numbers = count()
         self._latest: dict[str, _Job] = {}
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -79,8 +95,12 @@ class Scheduler:
         work: Callable[[CancelToken], T],
         *,
         timeout: float | None = None,
+        is_idle_work: bool = False,
     ) -> asyncio.Future[T]:
         """Queue `work`; an older job of the same key ends with Cancelled(`superseded`).
+
+        Idle work begins when there is nothing else to do, and ends in the same way as soon as there
+        is.
 
         The future holds the result, the exception that `work` raised, or Cancelled with the reason
         `superseded`, `deadline` (after `timeout` seconds, waiting included) or `shutdown`.
@@ -88,10 +108,15 @@ class Scheduler:
         """
         loop = asyncio.get_running_loop()
         job = _Job(work, loop)
+        job.is_idle_work = is_idle_work
         if self._stopped:
             job.cancel("shutdown")
             return job.future
         self.cancel(key, "superseded")
+        if not is_idle_work:
+            for other in list(self._latest.values()):
+                if other.is_idle_work:
+                    other.cancel("superseded")
         self._latest[key] = job
         job.future.add_done_callback(lambda future: self._forget(key, job))
         if timeout is not None:
@@ -99,7 +124,7 @@ class Scheduler:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-        self._queue.put(job)
+        self._put(_IDLE if is_idle_work else _WORK, job)
         return job.future
 
     def cancel(self, key: str, reason: str = "cancelled") -> None:
@@ -113,7 +138,7 @@ class Scheduler:
         self._stopped = True
         for job in list(self._latest.values()):
             job.cancel("shutdown")
-        self._queue.put(None)
+        self._put(_STOP, None)
 
     def join(self, timeout: float) -> bool:
         """Wait for the thread after `stop`; False: it is still inside a piece of work."""
@@ -128,6 +153,21 @@ class Scheduler:
         if self._latest.get(key) is job:
             del self._latest[key]
 
+    def _put(self, rank: int, job: _Job | None) -> None:
+        self._queue.put((rank, next(self._numbers), job))
+
     def _run(self) -> None:
-        while (job := self._queue.get()) is not None:
+        lower_priority()
+        while (job := self._queue.get()[2]) is not None:
             job.run()
+
+
+def lower_priority() -> None:
+    """Let everything else on the machine come before this thread and those that it starts.
+
+    Only Linux has priorities of threads that any user may lower; elsewhere it is the whole process
+    that has one, and the event loop must not wait.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):  # a sandbox may forbid it, which is no reason to do nothing
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -67,6 +67,9 @@ class ScriptedBackend:
         deadline_ms = request.deadline_ms
         return ScriptedGeneration(next(matching, Entry("", "")), cancel, deadline_ms)
 
+    def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
+        """A script reads no prompt."""
+
     def learn(self, snapshot: Snapshot) -> None:
         """A script drafts nothing."""
 

@@ -18,6 +18,8 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
+from lsp_server.answers import Answer
+from lsp_server.completion import Engine
 from lsp_server.documents import DocumentStore, Encoding
 from lsp_server.errors import TabaheadError
 from lsp_server.loading import FETCH_COMMAND, FetchOf, Load, Loading
@@ -32,7 +34,7 @@ from lsp_server.params import (
 )
 from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Answer, Complete, Listener, RequestOptions, Session
+from lsp_server.session import Listener, RequestOptions, Session
 from lsp_server.status import RESUME_COMMAND, Status, StatusSource
 from lsp_server.stdio import (
     Channel,
@@ -84,11 +86,13 @@ class Hooks:
     """Heavy; runs on the inference thread. Raises TabaheadError."""
     fetch: FetchOf = lambda settings: None
     listener: Listener = field(default_factory=Listener)
-    ready: Complete | None = None
+    ready: Engine | None = None
     """Needs no loading: a script in the engine's place."""
     requests: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """Further requests of our own, by method."""
     status: StatusSource = field(default_factory=StatusSource)
+    is_spare: Callable[[], bool] = lambda: True
+    """Whether the machine has power for what nobody has asked for; on the inference thread."""
 
 
 class _Framework(LanguageServer):
@@ -103,7 +107,7 @@ class Server:
 
     def __init__(self, hooks: Hooks, version: str) -> None:
         self.scheduler = Scheduler()
-        self.session = Session(self.scheduler, DocumentStore(), hooks.listener)
+        self.session = Session(self.scheduler, DocumentStore(), hooks.listener, hooks.is_spare)
         self._hooks = hooks
         self._version = version
         self._framework = _Framework(
@@ -252,8 +256,8 @@ class Server:
     def _did_change(self, params: ChangeParams) -> None:
         if params.changes is None:
             logger.warning("an edit could not be read; waiting for the document's whole text")
-            self.session.documents.lose(params.uri)
-        elif not self.session.documents.change(params.uri, params.version, params.changes):
+            self.session.lose(params.uri)
+        elif not self.session.change(params.uri, params.version, params.changes):
             logger.warning("ignored a change of a document that is not open")
 
     def _did_close(self, params: DocumentParams) -> None:
@@ -347,14 +351,14 @@ class Server:
 
 
 def wire_form(answer: Answer) -> dict[str, Any] | None:
-    """null keeps what the client shows, no items clear it, one item replaces it."""
+    """null keeps what the client shows, no items clear it, others replace it."""
     if answer.is_stale:
         return None
-    item = answer.item
-    if item is None:
-        return {"items": []}
-    shape = inline_completion_item(item.text, item.start, item.end, ACCEPT_COMMAND, item.item_id)
-    return {"items": [shape]}
+    items = [
+        inline_completion_item(item.text, item.start, item.end, ACCEPT_COMMAND, item.item_id)
+        for item in answer.items
+    ]
+    return {"items": items}
 
 
 def choose_encoding(offered: tuple[str, ...]) -> Encoding:

@@ -10,35 +10,39 @@ import logging
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 from lsp_server.acceptance import MAX_HEAD, Acceptance, Shown
-from lsp_server.cancellation import CancelToken
+from lsp_server.answering import Answering
+from lsp_server.answers import Answer, Item
 from lsp_server.completion import (
     CompletionRequest,
     CompletionResult,
-    CompletionStats,
+    Eagerness,
+    Engine,
     Mode,
     Reason,
     Refusal,
     Selected,
     Snapshot,
+    TextEdit,
 )
-from lsp_server.documents import Document, DocumentStore, Position, position_at
+from lsp_server.documents import Change, Document, DocumentStore, position_at
 from lsp_server.errors import Cancelled
 from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-OVERTIME = 30.0
-"""Seconds past its deadline after which a request is answered whatever the engine does."""
-
 LEARN = "learn"
 """Begins the scheduler's keys for taking note of documents; no document's URI has a blank."""
+
+FIRST_PAGES = 3000
+"""Characters of a document just opened whose prompt is read ahead: the cursor may be anywhere in
+them, and what is read before it is of use."""
 
 MAX_GIVEN = 1024
 """Documents of which it is remembered that the inference thread has seen them."""
@@ -46,10 +50,6 @@ MAX_GIVEN = 1024
 
 async def _no_disk(uri: str) -> None:
     """Nothing on a disk decides."""
-
-
-Complete = Callable[[CompletionRequest, CancelToken], CompletionResult]
-"""Blocking; runs on the inference thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,11 @@ class RequestOptions:
     use_context: bool = True
     automatic_deadline_ms: float | None = None
     invoked_deadline_ms: float | None = None
+    num_items: int = 3
+    """Most items when asked by key; while typing there is one."""
+    eagerness: Eagerness = Eagerness.BALANCED
+    look_ahead: bool = True
+    """What may be asked for next is generated in idle time."""
     refuse: Callable[[Snapshot], Refusal | None] = lambda snapshot: None
     """Documents that get no completions, and why; never waits."""
     look: Callable[[str], Awaitable[None]] = _no_disk
@@ -91,47 +96,22 @@ class Listener:
     paused: Callable[[bool], None] = lambda is_paused: None
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    item_id: str
-    text: str
-    start: Position
-    end: Position
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`reason` is None exactly when there is an item."""
-
-    reason: Reason | None
-    item: Item | None = None
-    stats: CompletionStats | None = None
-    message: str | None = None
-
-    @property
-    def is_stale(self) -> bool:
-        """A newer request or text has overtaken this one: the client is to keep what it shows."""
-        return self.reason in (Reason.SUPERSEDED, Reason.STALE)
-
-    def as_json(self) -> dict[str, Any]:
-        """The answer of `tabahead/explain`."""
-        explained: dict[str, Any] = {
-            "reason": self.reason,
-            "text": self.item.text if self.item else "",
-            "stats": (self.stats or CompletionStats()).as_json(),
-        }
-        if self.message:
-            explained["message"] = self.message
-        return explained
-
-
 class Session:
-    def __init__(self, scheduler: Scheduler, documents: DocumentStore, listener: Listener) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        documents: DocumentStore,
+        listener: Listener,
+        is_spare: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_spare` tells, on the inference thread, whether the machine has power for what nobody
+        has asked for."""
         self.scheduler = scheduler
         self.documents = documents
         self.options = RequestOptions()
         self._listener = listener
-        self._complete: Complete | None = None
+        self._answering = Answering(scheduler, documents.snapshot, is_spare)
+        self._engine: Engine | None = None
         self._without_model = Answer(Reason.MODEL_LOADING)
         self._answers: dict[str, Answer] = {}
         self._is_paused = False
@@ -146,9 +126,10 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._item_ids = count(1)
 
-    def use(self, complete: Complete) -> None:
+    def use(self, engine: Engine) -> None:
         """From now on there is a model."""
-        self._complete = complete
+        self._engine = engine
+        self._answering.use(engine)
         self._listener.model(None, None)
         for uri in self.documents.uris():
             self._learn(uri)
@@ -157,10 +138,26 @@ class Session:
         """A document is open now."""
         if self.has_model:
             self._learn(uri)
+        self._come_to(uri, lambda document: FIRST_PAGES)
+
+    def change(self, uri: str, version: int | None, changes: Sequence[Change]) -> bool:
+        """A document has been edited; False: it is not open."""
+        if not self.documents.change(uri, version, changes):
+            return False
+        self._answering.changed(uri)
+        if changes and changes[-1].range is not None:
+            start, text = changes[-1].range.start, changes[-1].text
+            self._come_to(uri, lambda document: document.offset_at(start) + len(text))
+        return True
+
+    def lose(self, uri: str) -> None:
+        """An edit of a document could not be read."""
+        self.documents.lose(uri)
+        self._answering.changed(uri)
 
     @property
     def has_model(self) -> bool:
-        return self._complete is not None
+        return self._engine is not None
 
     def loading(self, message: str | None = None) -> None:
         """A model is on its way; `message` says so where it takes more than seconds."""
@@ -170,7 +167,8 @@ class Session:
         self._be_without(Answer(Reason.MODEL_MISSING, message=message))
 
     def _be_without(self, answer: Answer) -> None:
-        self._complete, self._without_model = None, answer
+        self._engine, self._without_model = None, answer
+        self._answering.use(None)
         self._listener.model(answer.reason, answer.message)
 
     def pause(self, is_paused: bool) -> None:
@@ -182,7 +180,7 @@ class Session:
         """Forget a document, and stop what is being done for it."""
         self.documents.close(uri)
         self._answers.pop(uri, None)
-        self.scheduler.cancel(uri, Reason.STALE)
+        self._answering.stop(uri, Reason.STALE)
 
     def explain(self, uri: str) -> dict[str, Any] | None:
         """The last answer for a document; None before the first."""
@@ -230,16 +228,13 @@ class Session:
         if document is None or params.position.line >= document.num_lines:
             message = "The cursor lies beyond the end of the document; ask again after the edit."
             return Answer(Reason.EMPTY, message=message)
-        complete = self._complete
-        if complete is None:
+        if self._engine is None:
             return self._without_model
-        request = self._request(params, snapshot, document)
+        request = self._asked(params, snapshot, document)
         self._give(params.uri)
-        timeout = OVERTIME + (request.deadline_ms or 0.0) / 1000
+        self._answering.looks_ahead = self.options.look_ahead
         try:
-            result = await self.scheduler.submit(
-                params.uri, lambda cancel: complete(request, cancel), timeout=timeout
-            )
+            result = await self._answering.answer(request)
         except Cancelled as cancelled:
             return Answer(_reason_of(cancelled))
         except Exception as error:  # noqa: BLE001 - whatever the engine does, the server lives on
@@ -251,7 +246,22 @@ class Session:
             return Answer(Reason.STALE, stats=result.stats)
         return self._answer_of(request, params.position.line, result)
 
-    def _request(
+    def _come_to(self, uri: str, offset_in: Callable[[Document], int]) -> None:
+        """The cursor has come to an offset of a document, as far as an edit can tell."""
+        if self._engine is not None and self._engine.prepare is not None:
+            self._answering.ahead.came_to(lambda: self._start(self._prepare(uri, offset_in)))
+
+    async def _prepare(self, uri: str, offset_in: Callable[[Document], int]) -> None:
+        await self.options.look(uri)
+        snapshot, document = self.documents.snapshot(uri), self.documents.get(uri)
+        if isinstance(snapshot, Reason) or document is None or self._engine is None:
+            return
+        if self.options.refuse(snapshot) is None and not self._is_paused:
+            offset = min(offset_in(document), len(snapshot.text))
+            self._give(uri)
+            self._answering.ahead.prepare(self._engine, self._request(snapshot, offset))
+
+    def _asked(
         self, params: InlineCompletionParams, snapshot: Snapshot, document: Document
     ) -> CompletionRequest:
         selected = None
@@ -260,24 +270,31 @@ class Session:
             selected = Selected(
                 document.offset_at(where.start), document.offset_at(where.end), params.selected.text
             )
+        request = self._request(snapshot, document.offset_at(params.position), params.invoked)
+        return replace(
+            request,
+            selected=selected,
+            tab_size=params.tab_size,
+            insert_spaces=params.insert_spaces,
+        )
+
+    def _request(self, snapshot: Snapshot, offset: int, invoked: bool = False) -> CompletionRequest:
+        """With all that the settings say."""
         options = self.options
         return CompletionRequest(
             snapshot=snapshot,
-            offset=document.offset_at(params.position),
-            invoked=params.invoked,
+            offset=offset,
+            invoked=invoked,
             mode=options.mode,
             max_tokens=options.max_tokens,
             sources=options.sources,
             strict=options.strict,
             temperature=options.temperature,
             seed=options.seed,
+            num_items=options.num_items if invoked else 1,
+            eagerness=options.eagerness,
             use_context=options.use_context,
-            deadline_ms=(
-                options.invoked_deadline_ms if params.invoked else options.automatic_deadline_ms
-            ),
-            selected=selected,
-            tab_size=params.tab_size,
-            insert_spaces=params.insert_spaces,
+            deadline_ms=(options.invoked_deadline_ms if invoked else options.automatic_deadline_ms),
         )
 
     def _answer_of(self, request: CompletionRequest, line: int, result: CompletionResult) -> Answer:
@@ -285,20 +302,27 @@ class Session:
         if result.reason is not None or not result.text:
             reason = result.reason or Reason.EMPTY
             return Answer(reason, stats=result.stats, message=result.message)
+        edits = (TextEdit(result.text, result.start, result.end), *result.alternatives)
+        items = tuple(self._item(request, line, edit, result) for edit in edits)
+        return Answer(None, items, result.stats)
+
+    def _item(
+        self, request: CompletionRequest, line: int, edit: TextEdit, result: CompletionResult
+    ) -> Item:
         encoding, text = self.documents.encoding, request.snapshot.text
         cursor = (request.offset, line)
         item = Item(
             item_id=f"tabahead-{next(self._item_ids)}",
-            text=result.text,
-            start=position_at(text, result.start, encoding, cursor),
-            end=position_at(text, result.end, encoding, cursor),
+            text=edit.text,
+            start=position_at(text, edit.start, encoding, cursor),
+            end=position_at(text, edit.end, encoding, cursor),
         )
-        line_start = max(text.rfind("\n", 0, result.start), text.rfind("\r", 0, result.start)) + 1
-        head = text[max(line_start, result.start - MAX_HEAD) : result.start]
+        line_start = max(text.rfind("\n", 0, edit.start), text.rfind("\r", 0, edit.start)) + 1
+        head = text[max(line_start, edit.start - MAX_HEAD) : edit.start]
         shown = Shown(item.item_id, request.snapshot.uri, item.text, result.stats)
-        shown.head, shown.start = head, result.start
+        shown.head, shown.start = head, edit.start
         self._acceptance.remember(shown)
-        return Answer(None, item=item, stats=result.stats)
+        return item
 
     def _learn(self, uri: str) -> None:
         is_read = self.options.use_context or "corpus" in self.options.sources
@@ -341,7 +365,7 @@ class Session:
     def _forget(self, uri: str) -> None:
         if uri in self._given:
             del self._given[uri]
-            self.scheduler.cancel(uri, Reason.EXCLUDED)
+            self._answering.stop(uri, Reason.EXCLUDED)
             done = self.scheduler.submit(
                 f"{LEARN} {uri}", lambda cancel: self._listener.forget(uri)
             )

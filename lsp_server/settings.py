@@ -95,6 +95,8 @@ class Settings:
     """The prompt may also hold text of other files that were open in this session."""
     deadline_ms: DeadlineSettings = field(default_factory=DeadlineSettings)
     """Milliseconds until decoding stops."""
+    look_ahead: bool = True
+    """What may be asked for next is generated in idle time; never on battery."""
     max_file_bytes: int = _number(2_000_000, 1, 1_000_000_000)
     """Larger files are not completed."""
     exclude: tuple[str, ...] = ()

@@ -14,21 +14,27 @@ from typing import Any
 
 from lsp_server.acceptance import Shown
 from lsp_server.cancellation import CancelToken
-from lsp_server.completion import CompletionRequest, CompletionResult, CompletionStats
+from lsp_server.completion import (
+    CompletionRequest,
+    CompletionResult,
+    CompletionStats,
+    Engine,
+    Watch,
+)
 from lsp_server.loading import Fetch, Progress
 from lsp_server.server import Configuration, Hooks, Server
-from lsp_server.session import Complete, Listener, RequestOptions
+from lsp_server.session import Listener, RequestOptions
 from lsp_server.stdio import socket_channel
 from tests.lsp_client import TIMEOUT, RawClient
 
 URI = "file:///a.py"
 
 
-def says(text: str) -> Complete:
-    def complete(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+def says(text: str) -> Engine:
+    def complete(request: CompletionRequest, cancel: CancelToken, watch: Watch) -> CompletionResult:
         return CompletionResult(text, request.offset, request.offset, None, CompletionStats())
 
-    return complete
+    return Engine(complete)
 
 
 @dataclass
@@ -66,7 +72,7 @@ class Product:
 
     def load(
         self, settings: Any, progress: Callable[[str, int, int], None], cancel: CancelToken
-    ) -> Complete:
+    ) -> Engine:
         self.thread = threading.current_thread().name
         self.loads.append(settings)
         progress("building", 1, 4)

@@ -22,17 +22,19 @@ from lsp_server.status import StatusSource
 
 if TYPE_CHECKING:
     from lsp_server.acceptance import Shown
+    from lsp_server.answers import Answer
     from lsp_server.cancellation import CancelToken
     from lsp_server.completion import (
         Backend,
         CompletionRequest,
         CompletionResult,
+        Engine,
         Reason,
         Snapshot,
+        Watch,
     )
     from lsp_server.loading import Fetch, Progress
     from lsp_server.server import Configuration, Hooks
-    from lsp_server.session import Answer, Complete
     from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
 
@@ -137,7 +139,21 @@ class Wiring:
             paused=self.status.paused,
         )
         requests = {} if self._probe is None else {probe.REQUEST: self._probe.report}
-        return Hooks(self.configure, self.load, self.fetch, listener, ready, requests, self.status)
+        return Hooks(
+            self.configure,
+            self.load,
+            self.fetch,
+            listener,
+            ready,
+            requests,
+            self.status,
+            self._is_spare,
+        )
+
+    def _is_spare(self) -> bool:
+        from lsp_server.power import on_battery
+
+        return not on_battery()
 
     def _answered(self, answer: Answer, ms: float) -> None:
         if self._probe is not None:
@@ -199,6 +215,7 @@ class Wiring:
                 use_context=settings.context,
                 automatic_deadline_ms=settings.deadline_ms.automatic,
                 invoked_deadline_ms=settings.deadline_ms.invoked,
+                look_ahead=settings.look_ahead,
                 refuse=lambda snapshot: refuse_document(snapshot, settings),
             ),
             max_chars=settings.max_file_bytes,
@@ -216,9 +233,10 @@ class Wiring:
             warnings=loaded.warnings,
         )
 
-    def load(self, settings: Any, progress: Progress, cancel: CancelToken) -> Complete:
+    def load(self, settings: Any, progress: Progress, cancel: CancelToken) -> Engine:
         """Replace the backend; one at a time, since each may hold much memory."""
-        from lsp_server.completer import complete
+        from lsp_server.completer import complete, refuse_place
+        from lsp_server.completion import Engine
         from lsp_server.loader import load_backend
 
         if self._backend is not None:
@@ -226,12 +244,16 @@ class Wiring:
             self._backend = None
         backend = self._backend = load_backend(settings, self._told(progress), cancel)
 
-        def work(request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
-            result = complete(request, backend, cancel)
+        def work(request: CompletionRequest, cancel: CancelToken, watch: Watch) -> CompletionResult:
+            result = complete(request, backend, cancel, watch=watch)
             self.statistics.generated(result.stats)
             return result
 
-        return work if self._probe is None else self._probe.watch(work)
+        return Engine(
+            work if self._probe is None else self._probe.watch(work),
+            refuse_place,
+            None if settings.model.startswith("scripted:") else backend.prepare,
+        )
 
     def fetch(self, settings: Any) -> Fetch | None:
         """How to fetch the model of the settings; None where the catalogue does not have it."""

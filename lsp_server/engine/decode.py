@@ -86,6 +86,18 @@ def decode(
         start = clock()
 
 
+def read(
+    slot: Slot, prompt_ids: Sequence[int], strict: bool, cancel: CancelToken | None = None
+) -> None:
+    """Prefill, so that a `decode` of a prompt that begins so starts at once: all but the last
+    token, which leads its first pass. Raises what `decode` raises."""
+    _prefill(slot, prompt_ids, strict, DecodeStats(), cancel)
+    rest = prompt_ids[len(slot.token_ids) : -1]
+    if rest:
+        slot.forward(rest, [len(rest) - 1], strict=strict, cancel=cancel)
+        slot.commit(len(rest))
+
+
 def _prefill(
     slot: Slot,
     history: Sequence[int],

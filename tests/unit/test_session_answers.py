@@ -9,20 +9,23 @@ from typing import Any
 import pytest
 
 from lsp_server.acceptance import MAX_SHOWN, Shown
+from lsp_server.answers import Answer
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     CompletionRequest,
     CompletionResult,
     CompletionStats,
+    Engine,
     Mode,
     Reason,
     Refusal,
     Snapshot,
+    Watch,
 )
 from lsp_server.documents import DocumentStore, Position, Range
 from lsp_server.params import InlineCompletionParams, SelectedItem
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Answer, Complete, Listener, RequestOptions, Session
+from lsp_server.session import Listener, RequestOptions, Session
 
 URI = "file:///a.py"
 PATIENCE = 20.0
@@ -40,14 +43,16 @@ def params(line: int = 0, character: int = 4, **more: Any) -> InlineCompletionPa
     return InlineCompletionParams(position=Position(line, character), **{**defaults, **more})
 
 
-class Engine:
+class Asked:
     """Keeps the requests it gets and answers each with the next of `results`."""
 
     def __init__(self, *results: CompletionResult | str) -> None:
         self.requests: list[CompletionRequest] = []
         self._results = list(results)
 
-    def __call__(self, request: CompletionRequest, cancel: CancelToken) -> CompletionResult:
+    def __call__(
+        self, request: CompletionRequest, cancel: CancelToken, watch: Watch
+    ) -> CompletionResult:
         self.requests.append(request)
         result = self._results.pop(0) if self._results else "text"
         if isinstance(result, str):
@@ -56,11 +61,11 @@ class Engine:
         return result
 
 
-def session_with(complete: Complete, text: str = "x = ") -> tuple[Session, list[Shown]]:
+def session_with(complete: Asked, text: str = "x = ") -> tuple[Session, list[Shown]]:
     accepted: list[Shown] = []
     session = Session(Scheduler(), DocumentStore(), Listener(accepted=accepted.append))
     session.documents.open(URI, "python", 1, text)
-    session.use(complete)
+    session.use(Engine(complete))
     return session, accepted
 
 
@@ -72,7 +77,7 @@ def ask(session: Session, *asked: InlineCompletionParams) -> list[Answer]:
 
 
 def test_settings_and_parameters_reach_the_request() -> None:
-    engine = Engine()
+    engine = Asked()
     session, _ = session_with(engine, "é😋 x.he")
     session.options = RequestOptions(
         Mode.LINE, 7, (), True, 0.5, 3, automatic_deadline_ms=None, invoked_deadline_ms=60_000
@@ -95,8 +100,8 @@ def test_settings_and_parameters_reach_the_request() -> None:
 def test_what_the_engine_does_not_begin_in_time_is_answered_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lsp_server.session.OVERTIME", 0.01)
-    engine, release = Engine(), threading.Event()
+    monkeypatch.setattr("lsp_server.answering.OVERTIME", 0.01)
+    engine, release = Asked(), threading.Event()
     session, _ = session_with(engine)
     session.options = RequestOptions(automatic_deadline_ms=20)
 
@@ -113,7 +118,7 @@ def test_what_the_engine_does_not_begin_in_time_is_answered_deadline(
 
 
 def test_a_refused_document_never_reaches_the_engine() -> None:
-    engine = Engine()
+    engine = Asked()
     session, _ = session_with(engine)
     session.options = RequestOptions(refuse=lambda snapshot: Refusal(Reason.EXCLUDED, "why"))
     (answer,) = ask(session, params())
@@ -124,22 +129,24 @@ def test_a_refused_document_never_reaches_the_engine() -> None:
 def test_a_result_without_text_has_a_reason_and_no_item() -> None:
     nothing = CompletionResult("", 4, 4, Reason.REPETITION, CompletionStats(), message="why")
     blank = CompletionResult("", 4, 4, None, CompletionStats())
-    session, _ = session_with(Engine(nothing, blank))
-    first, second = ask(session, params(), params())
-    assert (first.reason, first.item, first.message) == (Reason.REPETITION, None, "why")
-    assert (second.reason, second.item) == (Reason.EMPTY, None)
+    session, _ = session_with(Asked(nothing))
+    (answer,) = ask(session, params())
+    assert (answer.reason, answer.item, answer.message) == (Reason.REPETITION, None, "why")
+    session, _ = session_with(Asked(blank))
+    (answer,) = ask(session, params())
+    assert (answer.reason, answer.item) == (Reason.EMPTY, None)
 
 
 def test_a_wider_range_is_worded_in_the_clients_units() -> None:
     result = CompletionResult("b)", 3, 5, None, CompletionStats())
-    session, _ = session_with(Engine(result), "😋f()")
+    session, _ = session_with(Asked(result), "😋f()")
     (answer,) = ask(session, params(0, 4))
     assert answer.item is not None
     assert (answer.item.start, answer.item.end) == (Position(0, 4), Position(0, 5))
 
 
 def test_closing_a_document_forgets_its_answer() -> None:
-    session, _ = session_with(Engine())
+    session, _ = session_with(Asked())
     ask(session, params())
     assert session.explain(URI) is not None
     session.close(URI)
@@ -148,7 +155,7 @@ def test_closing_a_document_forgets_its_answer() -> None:
 
 
 def test_items_are_remembered_for_acceptance_but_not_for_ever() -> None:
-    session, accepted = session_with(Engine())
+    session, accepted = session_with(Asked())
     answers = ask(session, *[params()] * (MAX_SHOWN + 5))
     names = [answer.item.item_id for answer in answers if answer.item]
     assert len(set(names)) == MAX_SHOWN + 5
@@ -179,7 +186,7 @@ def test_open_documents_are_learned_once_there_is_a_model_but_for_refused_ones()
         )
         session.documents.open("file:///before.py", "python", 1, "a")
         session.opened("file:///before.py")
-        session.use(Engine())
+        session.use(Engine(Asked()))
         for uri in ("file:///.env", "file:///after.py"):
             session.documents.open(uri, "python", 1, "b")
             session.opened(uri)
@@ -199,7 +206,7 @@ def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
         )
         session = Session(Scheduler(), DocumentStore(), listener)
         session.options = RequestOptions(sources=("corpus",))
-        session.use(Engine())
+        session.use(Engine(Asked()))
         for uri in ("file:///a", "file:///b", "file:///c"):
             session.documents.open(uri, "python", 1, "x = ")
             session.opened(uri)
@@ -214,6 +221,7 @@ def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
             session.reconsider()
             assert (await session.complete(params(uri="file:///a"))).reason is Reason.EXCLUDED
         assert (await session.complete(params(uri="file:///c"))).item is not None
+        await session.scheduler.submit("other", lambda cancel: None)
 
     asyncio.run(main())
     assert [what for what in heard if what.startswith("learn")] == [
@@ -223,7 +231,7 @@ def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
 
 
 def test_what_the_disk_says_is_heard_before_a_document_is_judged() -> None:
-    engine, refused = Engine(), set[str]()
+    engine, refused = Asked(), set[str]()
 
     async def look(uri: str) -> None:
         await asyncio.sleep(0)
@@ -246,7 +254,7 @@ def test_a_document_that_cannot_be_learned_costs_no_completion(caplog) -> None:
         session = Session(Scheduler(), DocumentStore(), Listener(learn=learn))
         session.options = RequestOptions(sources=("lookup", "corpus"))
         session.documents.open(URI, "python", 1, "x = ")
-        session.use(Engine())
+        session.use(Engine(Asked()))
         return await asyncio.wait_for(session.complete(params()), PATIENCE)
 
     assert asyncio.run(main()).item is not None
@@ -267,7 +275,7 @@ def test_documents_are_learned_where_drafts_or_prompts_read_them(
         session = Session(Scheduler(), DocumentStore(), listener)
         session.options = RequestOptions(sources=sources, use_context=use_context)
         session.documents.open(URI, "python", 1, "x = ")
-        session.use(Engine())
+        session.use(Engine(Asked()))
         session.opened(URI)
         await session.scheduler.submit("other", lambda cancel: None)  # behind what is queued
         return await asyncio.wait_for(session.complete(params()), PATIENCE)
