@@ -107,6 +107,12 @@ class CompletionRequest:
     """How sure the model must be; without effect on what was asked for by key or command."""
     use_context: bool = True
     """The prompt may hold text of other files."""
+    healing: bool = True
+    """What stands right before the cursor is generated again, so that a word begun there can go on
+    as one token."""
+    forced_ids: tuple[int, ...] = ()
+    """The generation begins with these tokens: those of another one for the same place, up to where
+    this one is to part from it."""
     mode: Mode = Mode.AUTO
     max_tokens: int = 64
     sources: tuple[str, ...] = ("lookup",)
@@ -188,6 +194,10 @@ class Piece:
     token_id: int | None = None
     log_prob: float | None = None
     """Natural logarithm of the target's own probability of the token, before any processing."""
+    margin: float | None = None
+    """By how much that is above the runner-up's; below 0 where the token was drawn against odds."""
+    runner_up: int | None = None
+    """The likeliest other token that might have stood here."""
 
 
 Watch = Callable[[str], None]

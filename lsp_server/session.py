@@ -63,6 +63,7 @@ class RequestOptions:
     temperature: float = 0.0
     seed: int = 0
     use_context: bool = True
+    healing: bool = True
     automatic_deadline_ms: float | None = None
     invoked_deadline_ms: float | None = None
     num_items: int = 3
@@ -294,6 +295,7 @@ class Session:
             num_items=options.num_items if invoked else 1,
             eagerness=options.eagerness,
             use_context=options.use_context,
+            healing=options.healing,
             deadline_ms=(options.invoked_deadline_ms if invoked else options.automatic_deadline_ms),
         )
 

@@ -93,6 +93,9 @@ class Settings:
     """Most tokens of text before the cursor that the model sees."""
     context: bool = True
     """The prompt may also hold text of other files that were open in this session."""
+    healing: bool = True
+    """The last piece of text before the cursor is generated again, so that a word begun there goes
+    on as the model would have written it."""
     deadline_ms: DeadlineSettings = field(default_factory=DeadlineSettings)
     """Milliseconds until decoding stops."""
     look_ahead: bool = True

@@ -213,6 +213,7 @@ class Wiring:
                 temperature=settings.temperature,
                 seed=settings.seed,
                 use_context=settings.context,
+                healing=settings.healing,
                 automatic_deadline_ms=settings.deadline_ms.automatic,
                 invoked_deadline_ms=settings.deadline_ms.invoked,
                 look_ahead=settings.look_ahead,
