@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from lsp_server.completion import unwatched
 
 if TYPE_CHECKING:
     from lsp_server.answers import Answer
@@ -37,29 +40,35 @@ class Probe:
     def _clear(self) -> None:
         self._late_ms: list[float] = []
         self._num_generations = 0
+        self._num_ahead = 0
         self._prefilled: list[int] = []
         self._origins: dict[str, str] = {}
+        self._reasons: Counter[str] = Counter()
 
     def watch(self, complete: Complete) -> Complete:
-        """The same work, counted."""
+        """The same work, counted; nobody watches what is done ahead of a request."""
 
         def counted(
             request: CompletionRequest, cancel: CancelToken, watch: Watch
         ) -> CompletionResult:
+            is_ahead = watch is unwatched
             self._num_generations += 1
+            self._num_ahead += is_ahead
             self._num_running += 1
             try:
                 result = complete(request, cancel, watch)
             finally:
                 self._num_running -= 1
-            if result.stats.prompt_tokens:
+            if result.stats.prompt_tokens and not is_ahead:
                 self._prefilled.append(result.stats.prompt_tokens - result.stats.reused_tokens)
             return result
 
         return counted
 
     def answered(self, answer: Answer) -> None:
-        if answer.item is not None and answer.stats is not None:
+        if answer.reason is not None:
+            self._reasons[answer.reason.value] += 1
+        elif answer.item is not None and answer.stats is not None:
             self._origins[answer.item.item_id] = answer.stats.origin.value
 
     def report(self, params: Any) -> Mapping[str, Any]:
@@ -68,9 +77,11 @@ class Probe:
             "cpu_s": time.process_time(),
             "late_ms": self._late_ms,
             "generations": self._num_generations,
+            "ahead": self._num_ahead,
             "running": self._num_running,
             "prefilled": self._prefilled,
             "origins": self._origins,
+            "reasons": self._reasons,
         }
         self._clear()
         if self._heart is not None:

@@ -30,6 +30,8 @@ class Told:
     num_typed: int
     """Characters that were typed while it was being generated."""
     num_reused: int
+    ms: float
+    """From the request to the answer."""
 
     @property
     def content(self) -> tuple[str | None, str, int, int]:
@@ -75,7 +77,9 @@ class Editor:
 
     def ask(self, cursor: int) -> Told:
         params = asking(self._uri, self._version, self.text, cursor)
+        asked = time.perf_counter()
         result = self._client.request("textDocument/inlineCompletion", params)
+        ms = (time.perf_counter() - asked) * 1000
         document = {"textDocument": {"uri": self._uri}}
         explained = self._client.request("tabahead/explain", document)
         if result is None or explained["reason"] == Reason.ENGINE_ERROR.value:
@@ -88,7 +92,7 @@ class Editor:
         stats = explained["stats"]
         return Told(
             self.text, cursor, text, start, end, explained["reason"], stats["origin"],
-            stats.get("num_typed", 0), stats["reused_tokens"],
+            stats.get("num_typed", 0), stats["reused_tokens"], ms,
         )  # fmt: skip
 
     def wait_for_look_ahead(self) -> None:

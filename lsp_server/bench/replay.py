@@ -10,9 +10,12 @@ What the figures mean:
 - `right_at_pause`: share of the pauses (the author's next edit is more than 500 ms away) at which
   an item was there whose first line is what the author then wrote; see `judgement`.
 - `keystrokes_saved`: characters that a user gets who accepts that first line at each such pause.
-- `generations_started`: pieces of work that the engine was given, also those cancelled later.
-- `prefill_tokens_per_key_p50`: median over those pieces of the prompt's tokens in no cache; keys
-  answered without the engine cost none and are not in it.
+- `reasons`: why requests brought no item, as the server counts them.
+- `generations_started`: pieces of work that the engine was given, also those cancelled later and
+  those ahead of any request (`generations_ahead`).
+- `prefill_tokens_per_key_p50`: median, over the pieces that a request asked for, of the prompt's
+  tokens in no cache, also where it was cancelled while reading them; keys answered without the
+  engine cost none and are not in it.
 - `cpu_s_per_1000_keys`: of the server, all threads, from the first key to the last answer.
 - `loop_stall_p99_ms`: how late the server's event loop ran; see `lsp_server.probe`.
 - `burst_generations`: pieces of work for 30 keys at 20 a second.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +60,10 @@ def figures_of(sessions: list[Session]) -> dict[str, Any]:
         "shown_before_next_key": _share(
             sum(request.item is not None and request.in_time for request in asked), len(asked)
         ),
+        "reasons": dict(sum((Counter(s.figures["reasons"]) for s in sessions), Counter[str]())),
         **_pauses(sessions),
         "generations_started": sum(session.figures["generations"] for session in sessions),
+        "generations_ahead": sum(session.figures["ahead"] for session in sessions),
         "prefill_tokens_per_key_p50": percentile(prefilled, 50) if prefilled else None,
         "cpu_s_per_1000_keys": round(
             1000 * sum(session.cpu_s for session in sessions) / len(asked), 2
@@ -155,7 +158,10 @@ def page(result: dict[str, Any]) -> str:
         f"shown before the next key: {result['shown_before_next_key']:.1%}; at"
         f" {result['pauses']} pauses {result['shown_at_pause']:.1%} shown,"
         f" {result['right_at_pause']:.1%} right, {saved} keystrokes saved",
+        "no item because of: "
+        + ", ".join(f"{reason} {n}" for reason, n in sorted(result["reasons"].items())),
         f"engine: {result['generations_started']} generations,"
+        f" {result['generations_ahead']} of them ahead of requests,"
         f" {result['prefill_tokens_per_key_p50']} tokens prefilled at the median,"
         f" {result['burst_generations']} generations in a burst",
         f"server: {result['cpu_s_per_1000_keys']} CPU seconds per 1,000 keys,"

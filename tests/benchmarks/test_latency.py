@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 
 import pytest
 
 from lsp_server.bench.client import StdioClient
-from tests.benchmarks.figures import ECHO, keep
+from tests.benchmarks.figures import echo, keep, ms
 
 FUNCTION = '''def total_{n}(values, start={n}):
     """Add up the values, beginning with start."""
@@ -28,12 +25,6 @@ FUNCTION = '''def total_{n}(values, start={n}):
 
 '''
 REPETITIVE = "".join(FUNCTION.format(n=n) for n in range(6)) + FUNCTION.format(n=6)[:90]
-
-
-def ms(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) * 1000
 
 
 def opened(client: StdioClient, uri: str, text: str) -> None:
@@ -129,19 +120,9 @@ def test_the_protocol_costs_little_beside_an_echo(tmp_path):
     client = start(f"scripted:{script}")
     uri, text = "untitled:echo.py", "print(\n" * 1000
     opened(client, uri, text)
-    with subprocess.Popen(
-        [sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as echo:
-
-        def bounce() -> None:
-            echo.stdin.write(b"x" * 200 + b"\n")
-            echo.stdin.flush()
-            echo.stdout.readline()
-
-        bounce()
+    with echo() as bounce:
         assert ask(client, uri, text)["items"]
         pairs = [(ms(bounce), ms(lambda: ask(client, uri, text))) for _ in range(200)]
-        echo.stdin.close()
     client.close()
     echo_ms, server_ms = (statistics.median(column) for column in zip(*pairs, strict=True))
     keep("server_against_echo", echo_ms=echo_ms, server_ms=server_ms)
