@@ -22,6 +22,7 @@ from lsp_server.engine.types import DecodeParams, DecodeStats
 from lsp_server.errors import InferenceError
 from lsp_server.place import normalise_line_ends
 from lsp_server.prompt import build_prompt
+from lsp_server.secret_text import Redactor, redact
 
 _MAX_LEARNED = 200_000
 """Characters of a document that the corpus takes: a tenth of a second of tokenizing."""
@@ -53,6 +54,7 @@ class EngineBackend:
         self._release = release
         self._accepted: deque[str] = deque(maxlen=_MAX_WAITING)
         self._current: Snapshot | None = None
+        self._redactor = Redactor()
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
         return EngineGeneration(self, request, cancel)
@@ -79,11 +81,14 @@ class EngineBackend:
         return ids, self.tokenizer.encode(prompt.suffix)
 
     def learn(self, snapshot: Snapshot) -> None:
-        """Put a document's text into the session corpus, for the other documents to copy from."""
-        text = normalise_line_ends(snapshot.text[:_MAX_LEARNED])
+        """Put a document's text, without secrets, into the session corpus, for the other documents
+        to copy from."""
+        text = self._redactor.redact(snapshot.uri, snapshot.text[:_MAX_LEARNED])
+        text = normalise_line_ends(text)
         self.sources.corpus.put(snapshot.uri, self.tokenizer.encode(text))
 
     def forget(self, uri: str) -> None:
+        self._redactor.forget(uri)
         self.sources.corpus.remove(uri)
         self.model.release(uri)
         if self._current is not None and self._current.uri == uri:
@@ -96,7 +101,8 @@ class EngineBackend:
         """Before a request for `snapshot`: what was accepted, and the document that was left for it
         with all that has been typed there."""
         while self._accepted:
-            self.sources.corpus.accept(self.tokenizer.encode(self._accepted.popleft()))
+            text = redact(self._accepted.popleft())
+            self.sources.corpus.accept(self.tokenizer.encode(text))
         if self._current is not None and self._current.uri != snapshot.uri:
             self.learn(self._current)
         self._current = snapshot

@@ -89,9 +89,17 @@ class ClientCapabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceFoldersParams:
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    """URIs."""
+
+
+@dataclass(frozen=True, slots=True)
 class InitializeParams:
     process_id: int | None
-    root_uri: str | None
+    folder_uris: tuple[str, ...]
+    """Of the workspace; the first one has the settings file."""
     options: Mapping[str, Any]
     capabilities: ClientCapabilities
 
@@ -160,16 +168,16 @@ def parse_inline_completion(params: Any) -> InlineCompletionParams:
 def parse_initialize(params: Any) -> InitializeParams:
     """Only what is used is read, so no client is refused for a capability from the future."""
     params = _object(params, "params")
-    folders = params.get("workspaceFolders")
-    first = folders[0] if isinstance(folders, list) and folders else None
-    root_uri = first.get("uri") if isinstance(first, dict) else params.get("rootUri")
+    folder_uris = _folder_uris(params.get("workspaceFolders"))
+    if not folder_uris and isinstance(root_uri := params.get("rootUri"), str):
+        folder_uris = (root_uri,)
     options = params.get("initializationOptions")
     process_id = _optional(_integer, params.get("processId"), "processId")
     capabilities = params.get("capabilities")
     encodings = _at(capabilities, "general", "positionEncodings")
     return InitializeParams(
         process_id=process_id,
-        root_uri=root_uri if isinstance(root_uri, str) else None,
+        folder_uris=folder_uris,
         options=options if isinstance(options, dict) else {},
         capabilities=ClientCapabilities(
             position_encodings=tuple(
@@ -184,6 +192,13 @@ def parse_initialize(params: Any) -> InitializeParams:
             )
             is True,
         ),
+    )
+
+
+def parse_workspace_folders(params: Any) -> WorkspaceFoldersParams:
+    event = _object(_object(params, "params").get("event"), "event")
+    return WorkspaceFoldersParams(
+        added=_folder_uris(event.get("added")), removed=_folder_uris(event.get("removed"))
     )
 
 
@@ -230,8 +245,16 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "tabahead/explain": parse_document,
     "window/workDoneProgress/cancel": parse_progress_token,
     "workspace/didChangeConfiguration": parse_configuration,
+    "workspace/didChangeWorkspaceFolders": parse_workspace_folders,
     "workspace/executeCommand": parse_command,
 }
+
+
+def _folder_uris(folders: Any) -> tuple[str, ...]:
+    """Those that can be read; null means that there is no workspace."""
+    listed = folders if isinstance(folders, list) else ()
+    uris = (folder.get("uri") for folder in listed if isinstance(folder, dict))
+    return tuple(uri for uri in uris if isinstance(uri, str))
 
 
 def _change(value: Any, path: str) -> Change:

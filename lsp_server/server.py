@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
-from pygls.uris import to_fs_path
 
 from lsp_server.answers import Answer
 from lsp_server.completion import Engine
@@ -31,6 +30,7 @@ from lsp_server.params import (
     InlineCompletionParams,
     OpenParams,
     ProgressParams,
+    WorkspaceFoldersParams,
 )
 from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
@@ -43,6 +43,7 @@ from lsp_server.stdio import (
     start_reader,
     watch_process,
 )
+from lsp_server.uris import disk_path
 from lsp_server.window import Kind, Window
 
 logger = logging.getLogger(__name__)
@@ -80,8 +81,8 @@ class Configuration:
 class Hooks:
     """The rest of the product, as far as the server needs it."""
 
-    configure: Callable[[Mapping[str, Any], Mapping[str, Any], Path | None], Configuration]
-    """(initialization options, section `tabahead`, workspace root) -> what to do."""
+    configure: Callable[[Mapping[str, Any], Mapping[str, Any], Sequence[Path]], Configuration]
+    """(initialization options, section `tabahead`, workspace folders) -> what to do."""
     load: Load
     """Heavy; runs on the inference thread. Raises TabaheadError."""
     fetch: FetchOf = lambda settings: None
@@ -118,7 +119,7 @@ class Server:
         self._loading = Loading(self.session, self._window, hooks.load, hooks.fetch, self._start)
         self._inbox: asyncio.Queue[bytes | OversizedMessage | None] = asyncio.Queue()
         self._capabilities = ClientCapabilities((), False, False, False)
-        self._root: Path | None = None
+        self._folder_uris: tuple[str, ...] = ()
         self._initialization_options: Mapping[str, Any] = {}
         self._section: Mapping[str, Any] = {}
         self._configuration = Configuration()
@@ -138,6 +139,7 @@ class Server:
             types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
             types.TEXT_DOCUMENT_INLINE_COMPLETION: self._inline_completion,
             types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._did_change_configuration,
+            types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: self._did_change_folders,
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self._cancel_progress,
             types.SHUTDOWN: self._shut_down,
             EXPLAIN: self._explain,
@@ -203,7 +205,7 @@ class Server:
         self._capabilities = params.capabilities
         self._window.shows_progress = params.capabilities.work_done_progress
         self._initialization_options = params.options
-        self._root = _path_of(params.root_uri)
+        self._folder_uris = params.folder_uris
         encoding = choose_encoding(params.capabilities.position_encodings)
         self.session.documents.encoding = encoding
         if params.process_id is not None:
@@ -217,6 +219,7 @@ class Server:
                 },
                 "inlineCompletionProvider": {},
                 "executeCommandProvider": {"commands": list(self._commands())},
+                "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
             },
             "serverInfo": {"name": "tabahead", "version": self._version},
         }
@@ -298,9 +301,16 @@ class Server:
     async def _reconfigure(self, section: Mapping[str, Any] | None) -> None:
         if self._capabilities.configuration:
             section = await self._ask_for_section()
-        if section is None:
-            return
-        self._section = section
+        if section is not None:
+            self._section = section
+            await self._configure_again()
+
+    def _did_change_folders(self, params: WorkspaceFoldersParams) -> None:
+        kept = [uri for uri in self._folder_uris if uri not in params.removed]
+        self._folder_uris = tuple(dict.fromkeys((*kept, *params.added)))
+        self._start(self._configure_again())
+
+    async def _configure_again(self) -> None:
         model = self._configuration.model
         self._configure()
         if self._hooks.ready is None and self._configuration.model != model:
@@ -321,7 +331,9 @@ class Server:
     def _configure(self) -> None:
         try:
             configuration = self._hooks.configure(
-                self._initialization_options, self._section, self._root
+                self._initialization_options,
+                self._section,
+                [path for uri in self._folder_uris if (path := disk_path(uri)) is not None],
             )
         except TabaheadError as error:
             self.session.missing(str(error))
@@ -365,14 +377,3 @@ def choose_encoding(offered: tuple[str, ...]) -> Encoding:
     """The client's first that we know; UTF-16 is what it must know if it says nothing."""
     known = {encoding.value: encoding for encoding in Encoding}
     return next((known[name] for name in offered if name in known), Encoding.UTF16)
-
-
-def _path_of(uri: str | None) -> Path | None:
-    """The folder of a `file:` URI; None for every other."""
-    if uri is None or not uri.startswith("file:"):
-        return None
-    try:
-        path = to_fs_path(uri)
-    except ValueError:  # such as `file://[x`
-        return None
-    return Path(path) if path else None

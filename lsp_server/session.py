@@ -216,11 +216,11 @@ class Session:
             return Answer(snapshot)
         if params.version is not None and params.version != snapshot.version:
             return Answer(Reason.STALE)
-        revision = self.documents.revision(params.uri)
-        await self.options.look(params.uri)
+        options, revision = self.options, self.documents.revision(params.uri)
+        await options.look(params.uri)
         if self.documents.revision(params.uri) != revision:
             return Answer(Reason.STALE)
-        if (refusal := self.options.refuse(snapshot)) is not None:
+        if (refusal := options.refuse(snapshot)) is not None:
             self._forget(params.uri)
             return Answer(refusal.reason, message=refusal.message)
         if self._is_paused:
@@ -333,11 +333,12 @@ class Session:
         self._start(self._learn_of(uri, self._listener.learn))
 
     async def _learn_of(self, uri: str, learn: Callable[[Snapshot], None]) -> None:
-        await self.options.look(uri)
+        options = self.options
+        await options.look(uri)
         snapshot = self.documents.snapshot(uri)
         if isinstance(snapshot, Reason):
             return
-        if self.options.refuse(snapshot) is not None:
+        if options.refuse(snapshot) is not None:
             self._forget(uri)
             return
         self._give(uri)
@@ -349,12 +350,13 @@ class Session:
         self._start(self._reconsider())
 
     async def _reconsider(self) -> None:
+        options = self.options
         for uri in list(self._given):
-            await self.options.look(uri)
+            await options.look(uri)
             snapshot = self.documents.snapshot(uri)
             if isinstance(snapshot, Reason):
                 snapshot = Snapshot(uri, 0, "", "")  # closed: its name alone is known
-            if self.options.refuse(snapshot) is not None:
+            if options.refuse(snapshot) is not None:
                 self._forget(uri)
 
     def _give(self, uri: str) -> None:

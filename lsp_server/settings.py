@@ -102,8 +102,14 @@ class Settings:
     """What may be asked for next is generated in idle time; never on battery."""
     max_file_bytes: int = _number(2_000_000, 1, 1_000_000_000)
     """Larger files are not completed."""
+    max_lines: int = _number(100_000, 1, 100_000_000)
+    """Files with more lines are not completed."""
+    max_line_length: int = _number(10_000, 1, 1_000_000_000)
+    """Files with a line of more characters, as minified ones have, are not completed."""
     exclude: tuple[str, ...] = ()
     """Globs of files that are neither completed nor used as context; all layers add up."""
+    respect_gitignore: bool = True
+    """Leave files alone that `.gitignore` names; what `.tabaheadignore` says goes before it."""
     languages_off: tuple[str, ...] = ()
     """Language ids without completions, such as `markdown`; all layers add up."""
     engine: EngineSettings = field(default_factory=EngineSettings)
@@ -119,6 +125,8 @@ _LOWERING = {
     "max_tokens",
     "prompt_tokens",
     "max_file_bytes",
+    "max_lines",
+    "max_line_length",
     "deadline_ms.automatic",
     "deadline_ms.invoked",
 }

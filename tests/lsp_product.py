@@ -6,7 +6,7 @@ import asyncio
 import queue
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +44,7 @@ class Product:
     gate: threading.Event = field(default_factory=threading.Event)
     loads: list[Any] = field(default_factory=list)
     cancelled: queue.Queue[str | None] = field(default_factory=queue.Queue)
-    configured: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    configured: list[tuple[Any, Any, list[Path]]] = field(default_factory=list)
     accepted: list[Shown] = field(default_factory=list)
     fail: Exception | None = None
     thread: str = ""
@@ -59,9 +59,9 @@ class Product:
     """Of the server, once it has ended by itself."""
 
     def configure(
-        self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
+        self, initialization: Mapping[str, Any], section: Mapping[str, Any], folders: Sequence[Path]
     ) -> Configuration:
-        self.configured.append((dict(initialization), dict(section), root))
+        self.configured.append((dict(initialization), dict(section), list(folders)))
         merged = {**initialization, **section}
         return Configuration(
             options=RequestOptions(max_tokens=merged.get("max_tokens", 64)),

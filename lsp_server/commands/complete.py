@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     from lsp_server.completer import complete, nothing
     from lsp_server.completion import CompletionRequest, Snapshot
     from lsp_server.exclusion import refuse_document
+    from lsp_server.file_rules import FileRules
+    from lsp_server.ignore_files import IgnoreFiles
     from lsp_server.loader import load_backend
 
     settings = _settings(args)
@@ -62,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
         temperature=settings.temperature,
         seed=settings.seed,
     )
-    refusal = refuse_document(request.snapshot, settings)
+    snapshot = request.snapshot
+    rules = FileRules(settings, [Path.cwd()], IgnoreFiles())
+    refusal = refuse_document(snapshot, settings) or rules.refuse(snapshot.uri)
     if refusal is not None:
         result = nothing(request, refusal.reason, message=refusal.message)
     else:

@@ -11,7 +11,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
         Snapshot,
         Watch,
     )
+    from lsp_server.ignore_files import IgnoreFiles
     from lsp_server.loading import Fetch, Progress
+    from lsp_server.scheduler import Scheduler
     from lsp_server.server import Configuration, Hooks
     from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
@@ -114,6 +116,14 @@ class Wiring:
 
         return Statistics(paths().state)
 
+    @cached_property
+    def _disk(self) -> tuple[Scheduler, IgnoreFiles]:
+        """The thread that may wait for a disk, and what it has read there."""
+        from lsp_server.ignore_files import IgnoreFiles
+        from lsp_server.scheduler import Scheduler
+
+        return Scheduler("tabahead-disk"), IgnoreFiles()
+
     def save_statistics(self) -> None:
         if "statistics" in vars(self):  # something was counted
             self.statistics.save()
@@ -126,7 +136,7 @@ class Wiring:
         if self._command_line.get("model", "").startswith("scripted:"):
             from lsp_server.cancellation import CancelToken
 
-            settings = self.configure({}, {}, None).settings
+            settings = self.configure({}, {}, ()).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
         listener = Listener(
             self._answered,
@@ -186,9 +196,13 @@ class Wiring:
             self._backend.forget(uri)
 
     def configure(
-        self, initialization: Mapping[str, Any], section: Mapping[str, Any], root: Path | None
+        self,
+        initialization: Mapping[str, Any],
+        section: Mapping[str, Any],
+        folders: Sequence[Path],
     ) -> Configuration:
-        from lsp_server.exclusion import refuse_document
+        from lsp_server.admission import Admission
+        from lsp_server.file_rules import FileRules
         from lsp_server.paths import paths
         from lsp_server.server import Configuration
         from lsp_server.session import RequestOptions
@@ -199,11 +213,13 @@ class Wiring:
             command_line=self._command_line,
             section=section,
             initialization=initialization,
-            workspace=root,
+            workspace=folders[0] if folders else None,
             user_file=paths().config / "settings.toml",
         )
         settings = loaded.settings
         logging.getLogger("lsp_server").setLevel(settings.log_level.upper())
+        disk, ignore_files = self._disk
+        admission = Admission(settings, FileRules(settings, folders, ignore_files), disk)
         return Configuration(
             options=RequestOptions(
                 mode=settings.mode,
@@ -217,7 +233,8 @@ class Wiring:
                 automatic_deadline_ms=settings.deadline_ms.automatic,
                 invoked_deadline_ms=settings.deadline_ms.invoked,
                 look_ahead=settings.look_ahead,
-                refuse=lambda snapshot: refuse_document(snapshot, settings),
+                refuse=admission.refuse,
+                look=admission.look,
             ),
             max_chars=settings.max_file_bytes,
             model=(

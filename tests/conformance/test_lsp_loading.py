@@ -142,7 +142,7 @@ def test_a_client_that_offers_configuration_is_asked_for_our_section() -> None:
         assert [entry["method"] for entry in registered] == ["workspace/didChangeConfiguration"]
         assert product.loads == ["chosen"], "the model is loaded once, with all settings known"
         root = Path("/tmp/some where")
-        assert product.configured[-1] == ({"model": "initial"}, {"model": "chosen"}, root)
+        assert product.configured[-1] == ({"model": "initial"}, {"model": "chosen"}, [root])
         client.replies["workspace/configuration"] = lambda params: [{"model": "again"}]
         client.notify("workspace/didChangeConfiguration", {"settings": None})
         ready(client)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lsp_server.completion import Reason, Snapshot
-from lsp_server.exclusion import matches, path_of, refuse_document, refuse_name
+from lsp_server.exclusion import (
+    has_longer_line,
+    has_more_lines,
+    matches,
+    refuse_document,
+    refuse_name,
+)
 from lsp_server.settings import Settings
 
 
@@ -24,12 +33,15 @@ SECRETS = (
     *("file:///home/x/.ssh/config", "file:///home/x/.aws/config", "file:///c%3A/w/%2Eenv"),
     *("file:///w/gcp-credentials-1.json", "untitled:.env", "vscode-remote://h/w/.env"),
     *("git:/w/server.pem?%7B%22ref%22%3A%22~%22%7D", "file:/w/%2Eenv", "nb-cell:/w/a.pem#W0"),
-    "file://[x/.env",
+    *("file://[x/.env", "file:///w/a#b/.env", "file:///w/server.pem#L1", "file:///w/.env?x"),
+    *("vscode-notebook-cell:/w/.aws/a.ipynb#W0", "file:///w/x/..%2F.env", "file:///w/server.pem."),
+    *("file:///w/secrets.yml", "file:///w/.bash_history", "//server/share/.env", "output:/w/.env"),
 )
 ORDINARY = (
     *("file:///w/main.py", "file:///w/environment.py", "file:///w/keys.py", "untitled:Untitled-1"),
     *("file:///w/envoy.yaml", "file:///", "", "file:///w/secrets.py", "file:///w/monkey.ts"),
-    "file://[x/y.py",
+    *("file://[x/y.py", "file:///w/credentials.py", "file:///w/secrets_test.go", "a"),
+    *("vscode-notebook-cell:/w/a.ipynb#W0", "file://server/share/a.py", "C:\\w\\a.py"),
 )
 
 
@@ -68,9 +80,16 @@ def test_an_excluded_file_is_told_apart_from_a_secret():
     assert excluded("file:///w/a.env", settings) is Reason.SECRET
 
 
-def test_uris_and_paths_name_the_same_file():
-    assert path_of("file:///c%3A/w/a%20b.py") == "/c:/w/a b.py"
-    assert path_of("C:\\w\\a.py") == "C:/w/a.py"
+@pytest.mark.parametrize("scheme", ["output", "git", "search-editor", "gitlens", "jdt", "OUTPUT"])
+def test_what_editors_only_show_is_not_completed(scheme):
+    assert excluded(f"{scheme}:/w/a.py?x", Settings()) is Reason.EXCLUDED
+
+
+def test_cells_are_excluded_by_the_path_of_their_notebook():
+    settings = Settings(exclude=("drafts/*.ipynb",))
+    for scheme in ("vscode-notebook-cell", "nb-cell"):
+        assert excluded(f"{scheme}:/w/drafts/a.ipynb#W1", settings) is Reason.EXCLUDED
+        assert excluded(f"{scheme}:/w/final/a.ipynb#W1", settings) is None
 
 
 def test_documents_are_judged_by_language_size_and_content():
@@ -88,6 +107,43 @@ def test_documents_are_judged_by_language_size_and_content():
     assert judge("\ud800" * 3) is None
     assert judge("a\0b") is Reason.BINARY
     assert judge("a\0b", uri="file:///w/.env") is Reason.SECRET
+    assert judge("x = 1", "markdown", "untitled:Untitled-1") is Reason.EXCLUDED
+
+
+@given(st.text("ab\n\r", max_size=40), st.integers(1, 12))
+def test_long_texts_and_long_lines_are_found_without_reading_all(text, limit):
+    lines = re.split("\r\n|\r|\n", text)
+    assert has_longer_line(text, limit) == (max(map(len, lines)) > limit)
+    one_kind = text.replace("\r", "\n")
+    assert has_more_lines(one_kind, limit) == (one_kind.count("\n") + 1 > limit)
+
+
+def test_minified_and_endless_files_are_too_large_and_the_setting_is_named():
+    def judge(text, **limits):
+        return refuse_document(
+            Snapshot("file:///w/a.js", 1, "javascript", text), Settings(**limits)
+        )
+
+    assert judge("x\n" * 99_999) is None
+    assert judge("x;" * 5_000) is None
+    for text, name in (
+        ("x\n" * 100_000, "max_lines"),
+        ("x;" * 5_001, "max_line_length"),
+        ("x" * 2_000_001, "max_file_bytes"),
+    ):
+        refusal = judge(text)
+        assert refusal is not None
+        assert refusal.reason is Reason.TOO_LARGE
+        assert f"`{name}`" in (refusal.message or "")
+        assert judge(text, max_lines=10**6, max_line_length=10**7, max_file_bytes=10**7) is None
+
+
+def test_a_text_with_a_private_key_is_secret_whatever_its_name():
+    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj" * 2
+    for uri in ("file:///w/a.py", "untitled:Untitled-1"):
+        refusal = refuse_document(Snapshot(uri, 1, "python", f"x = 1\n{key}"), Settings())
+        assert refusal is not None
+        assert refusal.reason is Reason.SECRET
 
 
 def test_the_completer_needs_nothing_heavy():
