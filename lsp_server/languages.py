@@ -29,6 +29,8 @@ class Language:
     block_comment: tuple[str, str] | None = None
     quotes: tuple[str, ...] = ('"', "'")
     """Begin and end a string, longest first."""
+    stub: str = ""
+    """Makes a declaration of a function's signature."""
 
     def comment(self, text: str) -> str:
         """One line of text as a comment."""
@@ -79,24 +81,25 @@ _TRIPLE = ('"""', "'''", '"', "'")
 _LANGUAGES = {
     language.name: language
     for language in (
-        Language("python", "python", "#", None, _TRIPLE),
-        Language("javascript", "javascript", "//", _C, _ALL_QUOTES),
-        Language("typescript", "javascript", "//", _C, _ALL_QUOTES),
-        Language("tsx", "javascript", "//", _C, _ALL_QUOTES),
+        Language("python", "python", "#", None, _TRIPLE, stub=" ..."),
+        Language("javascript", "javascript", "//", _C, _ALL_QUOTES, stub=";"),
+        Language("typescript", "javascript", "//", _C, _ALL_QUOTES, stub=";"),
+        Language("tsx", "javascript", "//", _C, _ALL_QUOTES, stub=";"),
         Language("go", "go", "//", _C, _ALL_QUOTES),
-        Language("rust", "rust", "//", _C, ('"',)),  # a lone ' begins a lifetime
-        Language("java", "jvm", "//", _C, ('"""', '"', "'")),
+        # A lone ' begins a lifetime.
+        Language("rust", "rust", "//", _C, ('"',), stub=";"),
+        Language("java", "jvm", "//", _C, ('"""', '"', "'"), stub=";"),
         Language("kotlin", "jvm", "//", _C, ('"""', '"', "'")),
         Language("scala", "jvm", "//", _C, ('"""', '"', "'")),
         Language("groovy", "jvm", "//", _C, _TRIPLE),
-        Language("c", "c", "//", _C),
-        Language("cpp", "c", "//", _C),
-        Language("csharp", "dotnet", "//", _C, ('"""', '"', "'")),
+        Language("c", "c", "//", _C, stub=";"),
+        Language("cpp", "c", "//", _C, stub=";"),
+        Language("csharp", "dotnet", "//", _C, ('"""', '"', "'"), stub=";"),
         Language("swift", "swift", "//", _C, ('"""', '"')),
         Language("dart", "dart", "//", _C, _TRIPLE),
         Language("zig", "zig", "//", None),
         Language("ruby", "ruby", "#"),
-        Language("php", "php", "//", _C),
+        Language("php", "php", "//", _C, stub=";"),
         Language("shell", "shell", "#"),
         Language("powershell", "powershell", "#", ("<#", "#>")),
         Language("perl", "perl", "#"),
