@@ -35,7 +35,9 @@ LASTING = frozenset(
     {
         Reason.EMPTY,
         Reason.DUPLICATE_SUFFIX,
+        Reason.MID_LINE,
         Reason.REPETITION,
+        Reason.UNBALANCED,
         Reason.LOW_CONFIDENCE,
         Reason.PROSE,
     }
