@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from lsp_server.chunks import chunks_of
 from lsp_server.completion import Snapshot
-from lsp_server.exclusion import path_of
 from lsp_server.languages import language_of
 from lsp_server.outline import imports_of
 from lsp_server.place import normalise_line_ends
@@ -34,6 +33,7 @@ from lsp_server.selection import (
     pick,
     render,
 )
+from lsp_server.uris import path_of
 
 __all__ = ["ContextStore", "Snippet", "heading", "render"]
 

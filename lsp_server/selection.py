@@ -8,9 +8,9 @@ from itertools import islice
 
 from lsp_server.chunks import Chunk
 from lsp_server.completion import Snapshot
-from lsp_server.exclusion import path_of
 from lsp_server.languages import language_of
 from lsp_server.place import normalise_line_ends
+from lsp_server.uris import path_of
 
 MIN_SCORE = 5.0
 """A telling name that is defined there is enough, or a handful of rare words."""

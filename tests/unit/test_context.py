@@ -323,7 +323,7 @@ def test_a_snippet_is_headed_by_its_files_name_as_a_comment(uri, language, line)
 def test_no_secret_and_no_excluded_file_ever_reaches_the_store():
     """Not when it is open before the model is, nor later, nor once a setting refuses it."""
     store = ContextStore()
-    files = ["shop/cart.py", ".env.py", "private/cart.py", "shop/credentials.py", "shop/keys.py"]
+    files = ["shop/cart.py", ".env.py", "private/cart.py", "shop/credentials.json", "shop/keys.py"]
     settings = Settings(exclude=("private/",))
 
     async def main() -> None:
