@@ -83,12 +83,12 @@ class _Generation(ScriptedGeneration):
 
 
 @contextmanager
-def directed(text: str = "") -> Iterator[tuple[RawClient, Directed]]:
+def directed(encoding: str = "utf-16") -> Iterator[tuple[RawClient, Directed]]:
     """A server in this process, ready, and the model behind it."""
-    product = Directed(text=unmark(text))
+    product = Directed()
     product.idle.set()
     with served(product) as client:
-        client.initialize()
+        client.initialize(capabilities={"general": {"positionEncodings": [encoding]}})
         yield client, product
         product.is_held = False
 
