@@ -97,13 +97,16 @@ class _Lines:
 
 def _defined(lines: _Lines, definitions: Sequence[Definition], stub: str) -> Iterator[Chunk]:
     types: list[Definition] = []
+    said = -1
     for number, definition in enumerate(definitions):
         first, last = lines.span(definition.start, definition.end)
-        types = [outer for outer in types if definition.start < outer.end]
+        while types and types[-1].end <= definition.start:
+            said = max(said, lines.span(types[-1].start, types.pop().end)[1])
         header = "\n".join([*lines.signature(types[-1]), ""]) if types else ""
-        is_declared = definition.body == definition.end and not definition.is_type
-        if types and (is_declared or first == lines.span(types[-1].start, types[-1].end)[0]):
+        if types and definition.body == definition.end and not definition.is_type:
             continue  # its type says all of it
+        if first <= max(said, lines.span(types[-1].start, 0)[0] if types else -1):
+            continue  # it shares a line with what is a chunk already
         if definition.is_type:
             rest = definitions[number + 1 :]
             members = list(takewhile(lambda other: other.start < definition.end, rest))  # noqa: B023
@@ -114,6 +117,7 @@ def _defined(lines: _Lines, definitions: Sequence[Definition], stub: str) -> Ite
             text = lines.joined([lines.lines[n] for n in range(first, last + 1)])
             outline = lines.joined(_declaration(lines, definition, stub))
             yield Chunk(first, last, text, (definition.name,), header, outline)
+            said = last
 
 
 def _declaration(lines: _Lines, definition: Definition, stub: str) -> list[str]:
