@@ -71,18 +71,24 @@ def closers_missing(before: str, after: str, closer: str) -> int:
 def _num_missing(before: str, after: str, closer: str) -> int:
     """An opener is closed by what stands below it no further left than its own line."""
     after = after[:_MAX_AFTER]
-    openers: list[int] = []
-    for found in _brackets(closer).finditer(before):
-        if found.group() != closer:
-            openers.append(found.start())
-        elif openers:
-            openers.pop()
+    openers = unclosed(before, closer)
     num_missing = 0
     for num_open, opener in enumerate(reversed(openers[-_MAX_DEPTH:]), start=1):
         start = before.rfind("\n", 0, opener) + 1
         scope = _scope(after, indent_width(before[start:opener]), closer)
         num_missing = max(num_missing, num_open - _num_unopened(scope, closer))
     return num_missing
+
+
+def unclosed(text: str, closer: str) -> list[int]:
+    """Where the openers stand that have no `closer` in `text`; other kinds do not count."""
+    openers: list[int] = []
+    for found in _brackets(closer).finditer(text):
+        if found.group() != closer:
+            openers.append(found.start())
+        elif openers:
+            openers.pop()
+    return openers
 
 
 def _scope(after: str, width: int, closer: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lsp_server.brackets import CLOSERS, bracket_pairs, closers_missing, code_only
+from lsp_server.brackets import CLOSERS, closers_missing, code_only, unclosed
 from lsp_server.completion import Reason
 from lsp_server.languages import Zone, language_of
 from lsp_server.place import Place
@@ -60,6 +60,4 @@ def _num_open(closer: str, kept: str, place: Place) -> int:
     num_missing = closers_missing(place.before, place.after, closer)
     if closer == "}":
         return num_missing  # a brace below may well close the one on this line
-    pairs = bracket_pairs(kept)
-    on_line = sum(c == CLOSERS[closer] and index not in pairs for index, c in enumerate(kept))
-    return max(num_missing, on_line)
+    return max(num_missing, len(unclosed(kept, closer)))
