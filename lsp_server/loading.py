@@ -1,6 +1,7 @@
 """Which model there is: load it, offer to fetch it where it is absent, fetch it, load again.
 
-Runs on the event loop; loading itself is the inference thread's work, fetching another process's.
+Runs on the event loop; loading itself is the work of a thread of its own, so that a model in use
+answers until the next one is there; fetching is another process's.
 Nothing is downloaded that the user has not asked for.
 """
 
@@ -17,6 +18,7 @@ from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Engine
 from lsp_server.errors import Cancelled, ModelMissingError, TabaheadError
 from lsp_server.protocol import RefusedError
+from lsp_server.scheduler import Scheduler
 from lsp_server.session import Session
 from lsp_server.window import Kind, ProgressState, Window
 
@@ -25,7 +27,7 @@ logger = logging.getLogger(__name__)
 FETCH_COMMAND = "tabahead.fetchModel"
 
 LOAD = "load"
-"""The scheduler's key for loading; no document has this URI."""
+"""The scheduler's key."""
 
 Progress = Callable[[str, int, int], None]
 """(stage, done, total), callable from any thread."""
@@ -63,6 +65,7 @@ class Loading:
     def __init__(
         self, session: Session, window: Window, load: Load, fetch_of: FetchOf, start: Start
     ) -> None:
+        self.scheduler = Scheduler("tabahead-loading")
         self._session = session
         self._window = window
         self._load = load
@@ -75,20 +78,22 @@ class Loading:
         self._offer: asyncio.Task[None] | None = None
 
     async def load(self, settings: Any) -> None:
-        """Until it is done requests are answered with `model-loading`; a newer load replaces it."""
+        """Until it is done the model in use answers, or `model-loading` where there is none; a
+        newer load replaces it. Where it fails, the model in use stays."""
         self._settings = settings
         self._withdraw_offer()
-        self._session.loading()
+        if not self._session.has_model:
+            self._session.loading()
         self._window.log("loading the model")
         state = ProgressState("loading")
-        scheduler = self._session.scheduler
-        loaded = scheduler.submit(LOAD, lambda cancel: self._load(settings, state.set, cancel))
-        cancel = partial(scheduler.cancel, LOAD)
+        work = partial(self._load, settings, state.set)
+        loaded = self.scheduler.submit(LOAD, work)
+        cancel = partial(self.scheduler.cancel, LOAD)
         self._start(self._window.progress("tabahead", loaded, state, cancel))
         try:
             engine = await loaded
         except Cancelled as cancelled:
-            if str(cancelled) == "cancelled":
+            if str(cancelled) == "cancelled" and not self._session.has_model:
                 self._session.missing(
                     "Loading was cancelled; restart the server to load the model."
                 )
@@ -117,6 +122,7 @@ class Loading:
     def stop(self) -> None:
         """End what would go on for long: the user is leaving."""
         self._withdraw_offer()
+        self.scheduler.stop()
         for work in self._fetches.values():
             work.cancel()
 
@@ -124,10 +130,12 @@ class Loading:
         """The model is not on this machine: it is fetched already, offered once, or missing."""
         fetch = self._fetch_of(self._settings)
         if fetch is not None and fetch.name in self._fetches:
-            self._session.loading(_being_fetched(fetch))
+            if not self._session.has_model:
+                self._session.loading(_being_fetched(fetch))
         elif fetch is not None and fetch.name not in self._offered:
             self._offered.add(fetch.name)
-            self._session.missing(message)
+            if not self._session.has_model:
+                self._session.missing(message)
             self._offer = self._start(self._ask(fetch, message))
         else:
             self._missing(message)
@@ -190,7 +198,10 @@ class Loading:
             self._session.missing(message)
 
     def _missing(self, message: str) -> None:
-        self._session.missing(message)
+        if self._session.has_model:
+            message += " Until then the model in use stays."
+        else:
+            self._session.missing(message)
         self._window.show(Kind.ERROR, message)
 
 

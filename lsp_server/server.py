@@ -185,9 +185,18 @@ class Server:
         for task in (*self._protocol.requests_under_way(), *self._tasks):
             task.cancel()
         await self._protocol.drain()
-        self.scheduler.stop()
+        self.stop()
         writer.close()
         return code
+
+    def stop(self) -> None:
+        """End what runs on threads; nothing new begins."""
+        self.scheduler.stop()
+        self._loading.stop()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the threads after `stop`, so long for each; False: one is still at work."""
+        return all(s.join(timeout) for s in (self.scheduler, self._loading.scheduler))
 
     async def _pump(self) -> int:
         while (message := await self._inbox.get()) is not None:

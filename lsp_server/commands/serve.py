@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, bool]:
-    """The exit code, and whether the inference thread has ended."""
+    """The exit code, and whether the threads have ended."""
     # The protocol library makes many objects that live for ever; to look through them again and
     # again while they are made, and at each full collection later, is wasted time.
     gc.disable()
@@ -94,10 +94,10 @@ def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, b
     try:
         code = asyncio.run(server.run(channel, client, lambda: exit_after(GRACE, 1)))
     except KeyboardInterrupt:
-        server.scheduler.stop()
+        server.stop()
         code = 130
     wiring.save_statistics()
-    return code, server.scheduler.join(JOIN_TIMEOUT)
+    return code, server.join(JOIN_TIMEOUT)
 
 
 class Wiring:
@@ -106,6 +106,9 @@ class Wiring:
     def __init__(self, model: str | None) -> None:
         self._command_line = {} if model is None else {"model": model}
         self._backend: Backend | None = None
+        """In use."""
+        self._next: Backend | None = None
+        """Loaded, to be in use soon."""
         self._probe = probe.Probe() if probe.wanted() else None
         self.status = StatusSource()
 
@@ -184,7 +187,15 @@ class Wiring:
         self.statistics.kept(shown, is_kept)
 
     def _model(self, reason: Reason | None, message: str | None) -> None:
-        backend = None if reason is not None else self._backend
+        """There is another model now, or none."""
+        before = self._backend
+        if reason is not None:
+            self._backend = None
+        elif self._next is not None:
+            self._backend, self._next = self._next, None
+        backend = self._backend
+        if before is not None and before is not backend:
+            before.close()
         self.status.model(reason, message, {} if backend is None else backend.describe())
 
     def _learn(self, snapshot: Snapshot) -> None:
@@ -252,15 +263,15 @@ class Wiring:
         )
 
     def load(self, settings: Any, progress: Progress, cancel: CancelToken) -> Engine:
-        """Replace the backend; one at a time, since each may hold much memory."""
+        """Beside the backend in use, which goes on until this one takes its place."""
         from lsp_server.completer import complete, refuse_place
         from lsp_server.completion import Engine
         from lsp_server.loader import load_backend
 
-        if self._backend is not None:
-            self._backend.close()
-            self._backend = None
-        backend = self._backend = load_backend(settings, self._told(progress), cancel)
+        if self._next is not None:  # overtaken by this one before it was used
+            self._next.close()
+            self._next = None
+        backend = self._next = load_backend(settings, self._told(progress), cancel)
 
         def work(request: CompletionRequest, cancel: CancelToken, watch: Watch) -> CompletionResult:
             result = complete(request, backend, cancel, watch=watch)

@@ -19,7 +19,7 @@ def test_requests_before_the_model_is_there_are_answered_model_loading() -> None
         product.gate.set()
         ready(client)
         assert text_of(client.complete(URI, 0, 4)) == "from default"
-        assert product.thread == "tabahead-inference"
+        assert product.thread == "tabahead-loading"
 
 
 def test_loading_starts_after_initialized_and_not_before() -> None:
@@ -93,6 +93,48 @@ def test_a_model_that_cannot_load_is_told_once_and_another_may_be_chosen() -> No
         ready(client)
         assert text_of(client.complete(URI, 0, 4)) == "from other"
         assert product.loads == ["default", "other"]
+
+
+def test_a_model_in_use_answers_until_the_next_one_is_there() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        ready(client)
+        client.open(URI, "x = ")
+        product.gate.clear()
+        settings = {"settings": {"tabahead": {"model": "other"}}}
+        client.notify("workspace/didChangeConfiguration", settings)
+        for _ in range(3):
+            assert text_of(client.complete(URI, 0, 4)) == "from default"
+        while product.loads != ["default", "other"]:
+            assert text_of(client.complete(URI, 0, 4)) == "from default"
+        product.gate.set()
+        ready(client)
+        assert text_of(client.complete(URI, 0, 4)) == "from other"
+
+
+def test_a_model_that_cannot_take_the_place_of_another_leaves_it_there() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.initialize()
+        ready(client)
+        client.open(URI, "x = ")
+        for fail in (ModelMissingError("There is no model other; fetch it."), ZeroDivisionError()):
+            product.fail = fail
+            model = type(fail).__name__
+            settings = {"settings": {"tabahead": {"model": model}}}
+            client.notify("workspace/didChangeConfiguration", settings)
+            told = client.notification("window/showMessage")["message"]
+            assert told.endswith("Until then the model in use stays.")
+            assert text_of(client.complete(URI, 0, 4)) == "from default"
+        assert client.explain(URI)["reason"] is None
+        product.fail = None
+        settings = {"settings": {"tabahead": {"model": "third"}}}
+        client.notify("workspace/didChangeConfiguration", settings)
+        ready(client)
+        assert text_of(client.complete(URI, 0, 4)) == "from third"
 
 
 def test_a_defect_while_loading_is_a_missing_model_and_no_end() -> None:
