@@ -43,7 +43,9 @@ class Tokenizer:
         """Token ids of `text`; no BOS, control tokens never produced."""
         # A lone surrogate, as a client may send half an emoji, has no UTF-8 form.
         clean = text.encode("utf-8", "replace").decode("utf-8")
-        return list(self._inner.encode(clean, add_special_tokens=False).ids)
+        # A batch of one: `encode` would hold the interpreter's lock, and with it the event loop,
+        # for a tenth of a second where the text is a long document.
+        return list(self._inner.encode_batch_fast([clean], add_special_tokens=False)[0].ids)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The UTF-8 bytes a token stands for, possibly part of a character; b"" for control."""
