@@ -10,7 +10,13 @@ import re
 from dataclasses import dataclass
 
 from lsp_server.brackets import open_brackets
-from lsp_server.indentation import IndentStyle, chosen_style, detect_style, indent_width
+from lsp_server.indentation import (
+    IndentStyle,
+    chosen_style,
+    detect_style,
+    indent_of,
+    indent_width,
+)
 
 WINDOW = 4000
 """Characters looked at on each side of the cursor."""
@@ -91,6 +97,11 @@ class Place:
     def next_line(self) -> str | None:
         """The nearest line below that is not blank."""
         return next((line for line in self.lines_after if line.strip()), None)
+
+    @property
+    def is_among_indented(self) -> bool:
+        """The nearest lines with text on both sides are indented."""
+        return all(line and indent_of(line) for line in (self.previous_line, self.next_line))
 
     @property
     def header(self) -> str | None:

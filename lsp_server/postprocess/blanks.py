@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lsp_server.completion import Reason
 from lsp_server.indentation import indent_of
 from lsp_server.place import Place
-from lsp_server.postprocess.types import Edit
+from lsp_server.postprocess.types import Dropped, Edit
 
 
-def skip_leading_breaks(edit: Edit, place: Place) -> Edit:
-    """On a blank line, start at the first line that has text: the cursor is there already."""
-    if not place.on_blank_line:
+def skip_leading_breaks(edit: Edit, place: Place) -> Edit | Dropped:
+    """On a blank line, start at the first line that has text: the cursor is there already.
+
+    Text that goes on at the margin has left the block. It takes back the blanks before the cursor,
+    and nothing of it is kept where the block goes on, or has nothing in it yet.
+    """
+    if not place.on_blank_line or not edit.text.strip():
         return edit
     lines = edit.text.split("\n")
-    while len(lines) > 1 and not lines[0].strip():
-        del lines[0]
-    return replace(edit, text="\n".join(lines))
+    num_blank = next(index for index, line in enumerate(lines) if line.strip())
+    text = "\n".join(lines[num_blank:])
+    if num_blank == 0 or indent_of(text) or place.is_markdown:
+        return replace(edit, text=text)
+    if place.is_among_indented or (place.line_before and place.header is not None):
+        return Dropped(Reason.EMPTY)
+    return replace(edit, text=text, num_left=len(place.line_before))
 
 
 def join_blanks(edit: Edit, place: Place) -> Edit:

@@ -42,7 +42,7 @@ def fit_indentation(edit: Edit, place: Place) -> Edit:
     written = column = present
     base = indent_of(place.line_before)
     if place.on_blank_line:
-        written, column = _first_columns(edit.text, place, style)
+        written, column = (0, 0) if edit.num_left else _first_columns(edit.text, place, style)
         if column < present:
             base = _indent_at(column, place, style)
             first = base + first.lstrip(" \t")
@@ -149,11 +149,10 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
 
 def _column_inside(text: str, place: Place, style: IndentStyle) -> int:
     """Where text belongs that begins at the margin: among indented lines not there."""
-    previous, following = place.previous_line, place.next_line
-    if previous is None or following is None or place.language_id in _AS_WRITTEN:
-        return 0
+    previous, following = place.previous_line or "", place.next_line or ""
     above, below = style.columns(previous), style.columns(following)
-    if min(above, below) == 0 or _AT_MARGIN.match(text):
+    is_literal = place.language_id in _AS_WRITTEN or _AT_MARGIN.match(text)
+    if is_literal or not place.is_among_indented:
         return 0
     if below > above:
         return below
