@@ -31,7 +31,7 @@ from typing import Any
 from tqdm import tqdm
 
 from lsp_server import probe
-from lsp_server.bench.client import StdioClient, private_server
+from lsp_server.bench.client import StdioClient, asking, private_server
 from lsp_server.bench.replay_figures import Session, figures_of, missed, page
 from lsp_server.bench.report import machine, publish
 from lsp_server.bench.traces import Edit, Patch, Trace, load_traces
@@ -56,8 +56,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     with private_server(settings.model) as client:
         client.start_session({})
         with tqdm(total=num_keys, unit="key", mininterval=1.0) as bar:
-            sessions = [_replay(client, trace, bar) for trace in traces]
-        burst = _replay(client, burst_of(traces[0]), None)
+            sessions = []
+            for trace in traces:
+                sessions.append(_replay(client, trace, bar))
+                client.close_document(_uri(trace))
+        burst_generations = _burst(client, burst_of(traces[0]))
         idle_percent = _idle_percent(client)
         client.close()
     result: dict[str, Any] = {
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "model": settings.model,
         "data": origin,
         **figures_of(sessions),
-        "burst_generations": burst.figures["generations"],
+        "burst_generations": burst_generations,
         "idle_cpu_percent": round(idle_percent, 3),
     }
     result["missed"] = missed(result)
@@ -78,15 +81,30 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if result["missed"] else 0
 
 
-def _replay(client: StdioClient, trace: Trace, bar: tqdm[Any] | None) -> Session:
-    uri = f"file:///replay/{trace.file_name}"
+def _replay(client: StdioClient, trace: Trace, bar: tqdm[Any]) -> Session:
+    uri = _uri(trace)
     client.open(uri, trace.language_id, trace.text)
     time.sleep(_SETTLE_SECONDS)
     before = _probe(client, beat=True)
-    asked = type_trace(client, uri, trace, bar.update if bar is not None else lambda: None)
+    asked = type_trace(client, uri, trace, bar.update)
     after = _probe(client, beat=False)
-    client.close_document(uri)
     return Session(trace, asked, after, after["cpu_s"] - before["cpu_s"])
+
+
+def _burst(client: StdioClient, trace: Trace) -> int:
+    """Generations started. The prompt has been read before: else the first generation would still
+    be reading it at the last key. The document stays open."""
+    uri, text = _uri(trace), trace.text
+    client.open(uri, trace.language_id, text)
+    client.request("textDocument/inlineCompletion", asking(uri, 1, text, len(text)))
+    time.sleep(_SETTLE_SECONDS)
+    _probe(client, beat=False)
+    type_trace(client, uri, trace, lambda: None)
+    return int(_probe(client, beat=False)["generations"])
+
+
+def _uri(trace: Trace) -> str:
+    return f"file:///replay/{trace.file_name}"
 
 
 def _probe(client: StdioClient, *, beat: bool) -> dict[str, Any]:
