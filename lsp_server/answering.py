@@ -22,10 +22,11 @@ from lsp_server.completion import (
 )
 from lsp_server.errors import Cancelled
 from lsp_server.inflight import Flight
-from lsp_server.known import Known, Record, Spot
+from lsp_server.known import Known, Record
 from lsp_server.lookahead import LookAhead
 from lsp_server.pacing import Pace
 from lsp_server.scheduler import Scheduler
+from lsp_server.spot import Spot
 
 OVERTIME = 30.0
 """Seconds past its deadline after which a request is answered whatever the engine does."""
@@ -106,7 +107,7 @@ class Answering:
         desk = self._desks.setdefault(request.snapshot.uri, _Desk())
         desk.pace.asked(asyncio.get_running_loop().time())
         desk.settle(Cancelled(Reason.SUPERSEDED))
-        answer = self._known(spot) or self._refused(request)
+        answer = self.known.find(spot) or self._refused(request)
         if answer is not None:
             desk.is_behind = False
             self._stop_flight(desk, Reason.SUPERSEDED)
@@ -150,10 +151,6 @@ class Answering:
             desk.settle(Cancelled(reason))
             self._stop_flight(desk, reason)
 
-    def _known(self, spot: Spot) -> CompletionResult | None:
-        found = self.known.find(spot)
-        return None if found is None else found[1]
-
     def _refused(self, request: CompletionRequest) -> CompletionResult | None:
         reason = None if self._engine is None else self._engine.refuse(request)
         if reason is None:
@@ -177,7 +174,7 @@ class Answering:
             return
         self._stop_flight(desk, Reason.SUPERSEDED)
         seconds = desk.pace.wait(asyncio.get_running_loop().time(), desk.is_behind)
-        if seconds > 0.0:
+        if seconds > 0.0 and not desk.waiter.spot.request.invoked:
             desk.set_timer(seconds, lambda: self._start(desk))
         else:
             self._start(desk)
@@ -225,7 +222,7 @@ class Answering:
             desk.stop_timer()
         elif waiter.spot is flight.spot:
             desk.settle(outcome)
-        elif isinstance(outcome, CompletionResult) and (answer := self._known(waiter.spot)):
+        elif isinstance(outcome, CompletionResult) and (answer := self.known.find(waiter.spot)):
             # The engine was waited for, so that it is not an answer that was known already.
             typed = answer.stats.num_typed
             desk.settle(replace(answer, stats=replace(outcome.stats, num_typed=typed)))

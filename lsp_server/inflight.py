@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Reason
-from lsp_server.known import CLOSERS, Spot
+from lsp_server.remainder import CLOSERS
+from lsp_server.spot import Spot
 
 MAX_TYPED = 1000
 """Characters; who has pasted more does not wait for the text before it."""

@@ -17,8 +17,9 @@ from typing import Any
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionResult, Engine, unwatched
 from lsp_server.errors import Cancelled
-from lsp_server.known import Frame, Known, Record, Spot
+from lsp_server.known import Known, Record
 from lsp_server.scheduler import Scheduler
+from lsp_server.spot import Frame, Spot
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,8 @@ class LookAhead:
         self._scheduler = scheduler
         self._known = known
         self._is_spare = is_spare
-        self._timer: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.TimerHandle | None = None
+        self._edit_timer: asyncio.TimerHandle | None = None
         self._goal: Frame | None = None
         """The document once what is shown is accepted; None: there is nothing to look beyond."""
 
@@ -50,15 +52,17 @@ class LookAhead:
         """An item was sent. If it is what is left of the one before, all goes on as it is."""
         spot = Spot(after_acceptance(request, result))
         goal = spot.frame()
+        _stop(self._edit_timer)
         if goal != self._goal:
             self.stop()
             self._goal = goal
-            self._after(AFTER_ANSWER, lambda: self._look(engine, spot, MAX_STEPS))
+            look = partial(self._look, engine, spot, MAX_STEPS)
+            self._look_timer = asyncio.get_running_loop().call_later(AFTER_ANSWER, look)
 
     def came_to(self, prepare: Callable[[], None]) -> None:
         """A document was opened or edited: unless a request comes soon, `prepare` for one."""
-        self.stop()
-        self._after(AFTER_EDIT, prepare)
+        _stop(self._edit_timer)
+        self._edit_timer = asyncio.get_running_loop().call_later(AFTER_EDIT, prepare)
 
     def prepare(self, engine: Engine, request: CompletionRequest) -> None:
         """Read the prompt of a request that may come."""
@@ -70,25 +74,22 @@ class LookAhead:
             if self._is_spare():
                 read(request, cancel)
 
+        self.stop()
         future = self._scheduler.submit(KEY, work, is_idle_work=True)
         future.add_done_callback(_end_quietly)
 
     def stop(self) -> None:
         """Something else is to be done now."""
         self._goal = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        _stop(self._look_timer)
+        _stop(self._edit_timer)
         self._scheduler.cancel(KEY, "superseded")
-
-    def _after(self, seconds: float, do: Callable[[], None]) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, do)
 
     def _look(self, engine: Engine, spot: Spot, num_steps: int) -> None:
         """Generate at a spot, where nothing is known of it, and then beyond that."""
         found = self._known.find(spot)
         if found is not None:
-            self._look_beyond(engine, spot, found[1], num_steps)
+            self._look_beyond(engine, spot, found, num_steps)
             return
         if engine.refuse(spot.request) is not None:
             return
@@ -119,6 +120,11 @@ class LookAhead:
     ) -> None:
         if num_steps > 1 and result.reason is None and result.text:
             self._look(engine, Spot(after_acceptance(spot.request, result)), num_steps - 1)
+
+
+def _stop(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 def _end_quietly(future: asyncio.Future[Any]) -> bool:

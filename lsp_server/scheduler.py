@@ -170,4 +170,6 @@ def lower_priority() -> None:
     """
     if sys.platform == "linux":
         with suppress(OSError):  # a sandbox may forbid it, which is no reason to do nothing
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+            thread = threading.get_native_id()
+            now = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, max(now, NICENESS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.errors import Cancelled
-from lsp_server.scheduler import Scheduler
+from lsp_server.scheduler import NICENESS, Scheduler
 from tests.lsp_client import environment
 
 PATIENCE = 20.0
@@ -240,3 +241,74 @@ def test_it_knows_neither_the_protocol_nor_arrays() -> None:
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
     assert output.stdout.strip() == "set()"
+
+
+# Idle work.
+
+
+def test_idle_work_runs_when_there_is_no_other() -> None:
+    async def main() -> None:
+        scheduler, blocker, order = Scheduler(), Work(), []
+        first = scheduler.submit("blocker", blocker)
+        await until(blocker.started)
+        idle = scheduler.submit("idle", lambda cancel: order.append("idle"), is_idle_work=True)
+        blocker.release.set()
+        await asyncio.gather(first, idle)
+        assert order == ["idle"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_idle_work_gives_way_to_all_other(has_begun: bool) -> None:
+    async def main() -> None:
+        scheduler, blocker, work = Scheduler(), Work(), Work()
+        if not has_begun:
+            first = scheduler.submit("blocker", blocker)
+            await until(blocker.started)
+        idle = scheduler.submit("idle", work, is_idle_work=True)
+        if has_begun:
+            await until(work.started)
+        other = scheduler.submit("a", lambda cancel: "a")
+        with pytest.raises(Cancelled, match="superseded"):
+            await idle
+        if not has_begun:
+            blocker.release.set()
+            await first
+        assert await other == "a"
+        assert work.started.is_set() is has_begun
+
+    run(main())
+
+
+def test_new_idle_work_does_not_disturb_what_is_done_for_somebody() -> None:
+    async def main() -> None:
+        scheduler, work = Scheduler(), Work()
+        task = scheduler.submit("a", work)
+        await until(work.started)
+        queued = scheduler.submit("b", lambda cancel: "b")
+        idle = scheduler.submit("idle", lambda cancel: "idle", is_idle_work=True)
+        work.release.set()
+        assert await asyncio.gather(task, queued, idle) == ["done", "b", "idle"]
+
+    run(main())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own there")
+def test_the_threads_of_the_engine_come_after_all_others() -> None:
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    def begun_there(cancel: CancelToken) -> list[int]:
+        found = [niceness()]
+        thread = threading.Thread(target=lambda: found.append(niceness()))
+        thread.start()
+        thread.join(PATIENCE)
+        return found
+
+    async def main() -> None:
+        before = niceness()
+        assert await Scheduler().submit("a", begun_there) == [max(before, NICENESS)] * 2
+        assert niceness() == before, "the event loop keeps its own"
+
+    run(main())
