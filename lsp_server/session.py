@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -32,20 +31,15 @@ from lsp_server.completion import (
 )
 from lsp_server.documents import Change, Document, DocumentStore, position_at
 from lsp_server.errors import Cancelled
+from lsp_server.learning import Learning
 from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-LEARN = "learn"
-"""Begins the scheduler's keys for taking note of documents; no document's URI has a blank."""
-
 FIRST_PAGES = 3000
 """Characters of a document just opened whose prompt is read ahead: the cursor may be anywhere in
 them, and what is read before it is of use."""
-
-MAX_GIVEN = 1024
-"""Documents of which it is remembered that the inference thread has seen them."""
 
 
 async def _no_disk(uri: str) -> None:
@@ -122,8 +116,7 @@ class Session:
             partially_accepted=listener.partially_accepted,
             kept=listener.kept,
         )
-        self._given: OrderedDict[str, None] = OrderedDict()
-        """URIs of which the inference thread may hold text, closed ones too."""
+        self._learning = Learning(scheduler, documents, listener.learn, listener.forget)
         self._tasks: set[asyncio.Task[None]] = set()
         self._item_ids = count(1)
 
@@ -232,7 +225,7 @@ class Session:
         if self._engine is None:
             return self._without_model
         request = self._asked(params, snapshot, document)
-        self._give(params.uri)
+        self._learning.give(params.uri)
         self._answering.looks_ahead = self.options.look_ahead
         try:
             result = await self._answering.answer(request)
@@ -259,7 +252,7 @@ class Session:
             return
         if self.options.refuse(snapshot) is None and not self._is_paused:
             offset = min(offset_in(document), len(snapshot.text))
-            self._give(uri)
+            self._learning.give(uri)
             self._answering.ahead.prepare(self._engine, self._request(snapshot, offset))
 
     def _asked(
@@ -327,53 +320,18 @@ class Session:
         return item
 
     def _learn(self, uri: str) -> None:
-        is_read = self.options.use_context or "corpus" in self.options.sources
-        if self._listener.learn is None or not is_read:
-            return  # nothing would read it, and to tokenize a file holds up the next request
-        self._start(self._learn_of(uri, self._listener.learn))
-
-    async def _learn_of(self, uri: str, learn: Callable[[Snapshot], None]) -> None:
         options = self.options
-        await options.look(uri)
-        snapshot = self.documents.snapshot(uri)
-        if isinstance(snapshot, Reason):
-            return
-        if options.refuse(snapshot) is not None:
-            self._forget(uri)
-            return
-        self._give(uri)
-        done = self.scheduler.submit(f"{LEARN} {uri}", lambda cancel: learn(snapshot))
-        done.add_done_callback(_report)
+        if options.use_context or "corpus" in options.sources:
+            self._learning.learn(uri, options)
+        # Else nothing would read it, and to tokenize a file holds up the next request.
 
     def reconsider(self) -> None:
         """The settings have changed: what they refuse now is not kept."""
-        self._start(self._reconsider())
-
-    async def _reconsider(self) -> None:
-        options = self.options
-        for uri in list(self._given):
-            await options.look(uri)
-            snapshot = self.documents.snapshot(uri)
-            if isinstance(snapshot, Reason):
-                snapshot = Snapshot(uri, 0, "", "")  # closed: its name alone is known
-            if options.refuse(snapshot) is not None:
-                self._forget(uri)
-
-    def _give(self, uri: str) -> None:
-        """The inference thread is about to see a document's text."""
-        self._given[uri] = None
-        self._given.move_to_end(uri)
-        if len(self._given) > MAX_GIVEN:
-            self._given.popitem(last=False)
+        self._learning.reconsider(self.options, self._forget)
 
     def _forget(self, uri: str) -> None:
-        if uri in self._given:
-            del self._given[uri]
+        if self._learning.forget(uri):
             self._answering.stop(uri, Reason.EXCLUDED)
-            done = self.scheduler.submit(
-                f"{LEARN} {uri}", lambda cancel: self._listener.forget(uri)
-            )
-            done.add_done_callback(_report)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -383,13 +341,6 @@ class Session:
     def _record(self, uri: str, answer: Answer) -> None:
         if uri in self.documents:
             self._answers[uri] = answer
-
-
-def _report(done: asyncio.Future[None]) -> None:
-    """What goes wrong here costs drafts, no completion."""
-    error = None if done.cancelled() else done.exception()
-    if error is not None and not isinstance(error, Cancelled):
-        logger.error("learning a document failed: %s", type(error).__name__)
 
 
 def _reason_of(cancelled: Cancelled) -> Reason:

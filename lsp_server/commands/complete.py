@@ -100,7 +100,7 @@ def as_json(result: CompletionResult, text: str) -> dict[str, Any]:
 
 def _settings(args: argparse.Namespace) -> Any:
     from lsp_server.paths import paths
-    from lsp_server.settings import load
+    from lsp_server.settings_layers import load
 
     names = ("model", "max_tokens", "mode", "sources", "strict", "temperature", "seed")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}

@@ -59,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lsp_server.paths import paths
-    from lsp_server.settings import load
+    from lsp_server.settings_layers import load
 
     given = {"model": args.model} if args.model else {}
     loaded = load(command_line=given, user_file=paths().config / "settings.toml")

@@ -217,7 +217,7 @@ class Wiring:
         from lsp_server.paths import paths
         from lsp_server.server import Configuration
         from lsp_server.session import RequestOptions
-        from lsp_server.settings import load
+        from lsp_server.settings_layers import load
 
         _ = self.statistics  # made on this thread, before the inference thread counts with it
         loaded = load(
