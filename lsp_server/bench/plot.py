@@ -52,6 +52,11 @@ def plot_replay(sessions: Sequence[Sequence[tuple[float, float, str]]], path: Pa
     _save(figure, path)
 
 
+def need_matplotlib() -> None:
+    """Before minutes of measuring. Raises SettingsError."""
+    _figure(1, 1)
+
+
 def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure

@@ -49,8 +49,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from lsp_server.bench import replay_check
 
         return replay_check.run(args, settings)
+    from lsp_server.bench.plot import need_matplotlib, plot_replay
     from lsp_server.engine.providers import default_threads
 
+    if args.plot is not None:
+        need_matplotlib()
     traces, origin = load_traces(args.keys or (_FULL if args.full else _KEYS), args.data)
     num_keys = sum(len(trace.edits) for trace in traces)
     with private_server(settings.model) as client:
@@ -74,8 +77,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     }
     result["missed"] = missed(result)
     if args.plot is not None:
-        from lsp_server.bench.plot import plot_replay
-
         plot_replay([session.points() for session in sessions], args.plot)
     publish(result, page(result), json_only=args.json)
     return 1 if result["missed"] else 0
