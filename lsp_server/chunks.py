@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from lsp_server.languages import language_of
-from lsp_server.outline import definitions_of, imports_of
+from lsp_server.outline import outline_of
 from lsp_server.syntax import Definition
 
 MAX_LINES = 30
@@ -54,10 +54,10 @@ def chunks_of(text: str, language_id: str, uri: str) -> tuple[Chunk, ...]:
     `text` has LF line ends.
     """
     lines = _Lines(text)
-    definitions = definitions_of(text, language_id, uri)
-    imports = [lines.span(*span) for span in imports_of(text, language_id, uri)]
+    definitions, imports = outline_of(text, language_id, uri)
     found = list(_defined(lines, definitions, language_of(language_id, uri).stub))
-    taken = [(chunk.first, chunk.last) for chunk in found] + imports
+    taken = [(chunk.first, chunk.last) for chunk in found]
+    taken += [lines.span(*span) for span in imports]
     found += _between(lines, taken)
     return tuple(sorted(found, key=lambda chunk: (chunk.first, -chunk.last)))
 

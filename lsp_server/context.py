@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lsp_server.chunks import chunks_of
 from lsp_server.completion import Snapshot
 from lsp_server.languages import language_of
-from lsp_server.outline import imports_of
+from lsp_server.outline import outline_of
 from lsp_server.place import normalise_line_ends
 from lsp_server.relevance import Index, words_of
 from lsp_server.selection import (
@@ -225,5 +225,5 @@ def _query(above: str, after: str, imported: set[str]) -> dict[str, float]:
 def _imports(snapshot: Snapshot) -> str:
     """A document's import statements, as far as they are at its beginning."""
     head = snapshot.text[:_HEAD]
-    spans = imports_of(head, snapshot.language_id, snapshot.uri)
+    spans = outline_of(head, snapshot.language_id, snapshot.uri).imports
     return "\n".join(head[span.start : span.end] for span in spans)

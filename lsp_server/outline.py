@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from lsp_server.indentation import indent_width
 from lsp_server.place import closes_block
@@ -23,20 +24,21 @@ _IMPORTS = re.compile(
 )
 
 
-def definitions_of(text: str, language_id: str, uri: str) -> tuple[Definition, ...]:
+class Outline(NamedTuple):
+    definitions: tuple[Definition, ...]
     """Functions and types in the order of the text, members behind the type that has them."""
-    syntax = Syntax.of(language_id, uri)
-    parsed = syntax.parse(text) if syntax is not None else None
-    return tuple(_by_lines(text)) if parsed is None else parsed.definitions()
-
-
-def imports_of(text: str, language_id: str, uri: str) -> tuple[Span, ...]:
+    imports: tuple[Span, ...]
     """The statements at top level that name other modules."""
+
+
+def outline_of(text: str, language_id: str, uri: str) -> Outline:
+    """`text` has LF line ends."""
     syntax = Syntax.of(language_id, uri)
     parsed = syntax.parse(text) if syntax is not None else None
-    if parsed is None:
-        return tuple(Span(*found.span()) for found in _IMPORTS.finditer(text))
-    return parsed.imports()
+    if parsed is not None:
+        return Outline(parsed.definitions(), parsed.imports())
+    imports = tuple(Span(*found.span()) for found in _IMPORTS.finditer(text))
+    return Outline(tuple(_by_lines(text)), imports)
 
 
 def _by_lines(text: str) -> Iterator[Definition]:

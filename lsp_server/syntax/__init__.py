@@ -27,8 +27,9 @@ BEFORE, AFTER = 6000, 2000
 """Characters around a place that a window has."""
 _SEARCH = 2000
 """Characters in which the window's start may look for a good place."""
-_KEPT = 4
-"""Parsed texts that are kept, since one request asks several things of them."""
+_KEPT, _MOST_KEPT = 4, BEFORE + AFTER + _SEARCH
+"""Parsed texts, and their characters, that are kept since one request asks several things of them;
+a tree takes some 20 bytes a character."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _AFTER_BLANK = re.compile(r"\n[ \t\r]*\n([ \t]*)(?=\S)")
@@ -79,6 +80,8 @@ class Syntax:
             if tree is None:
                 return None
             found = Parsed(tree, window, start, self.language, is_cut=end < len(text))
+        if end - start > _MOST_KEPT:
+            return found
         self._parsed[key] = found
         if len(self._parsed) > _KEPT:
             self._parsed.popitem(last=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import threading
 import time
 from functools import cache
 from typing import TYPE_CHECKING
@@ -33,7 +34,6 @@ PACKAGES = {
 }
 """Name of a language -> its package and the function in it."""
 
-_CHUNK = 4096
 _BYTES_PER_STEP = 40
 _LEAST_STEPS = 64
 """The parser tells of its progress about every 100 bytes of right code, every 10 bytes of text that
@@ -41,6 +41,18 @@ makes it try everything, which can take seconds."""
 _LEAST_SECONDS = 0.1
 _SECONDS_PER_BYTE = 1e-6
 """Processor time; right code takes a tenth of that a byte, another language's up to 3e-6."""
+
+
+class _Scratch(threading.local):
+    """What the parser reads from. It keeps a reference to all that it is ever given (tree-sitter
+    0.26), so a few buffers are given to it again and again: one of each power of two, so that every
+    text is made of them."""
+
+    def __init__(self) -> None:
+        self.buffers = [bytearray(1 << power) for power in range(12, -1, -1)]
+
+
+_scratch = _Scratch()
 
 
 @cache
@@ -78,8 +90,13 @@ def parse(grammar: Language, source: bytes) -> Tree | None:
     most_steps = _LEAST_STEPS + len(source) // _BYTES_PER_STEP
     deadline = time.thread_time() + _LEAST_SECONDS + _SECONDS_PER_BYTE * len(source)
 
-    def read(position: int, _: Point) -> bytes:
-        return source[position : position + _CHUNK]
+    def read(position: int, _: Point) -> bytearray | bytes:
+        rest = len(source) - position
+        for buffer in _scratch.buffers:
+            if len(buffer) <= rest:
+                buffer[:] = source[position : position + len(buffer)]
+                return buffer
+        return b""
 
     def is_too_long(_: int, has_error: bool) -> bool:
         nonlocal num_steps

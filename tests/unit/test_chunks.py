@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.chunks import MAX_LINE, MAX_LINES, chunks_of
-from lsp_server.outline import definitions_of, imports_of
+from lsp_server.outline import outline_of
 
 PYTHON = '''\
 """A module."""
@@ -130,7 +130,9 @@ def test_without_a_grammar_keywords_and_indentation_tell_much_the_same(monkeypat
     ]
     assert "    fun total(items: List<Item>): Int\n" in named(KOTLIN, "kotlin")["Shop"].text
     assert named(KOTLIN, "kotlin")["main"].text == 'fun main() {\n    println("x")\n}\n'
-    assert [KOTLIN[span.start : span.end] for span in imports_of(KOTLIN, "", "")] == ["import b.C"]
+    assert [KOTLIN[span.start : span.end] for span in outline_of(KOTLIN, "", "").imports] == [
+        "import b.C"
+    ]
 
 
 def test_a_long_chunk_is_cut_at_a_line_and_a_line_too_long_to_read_ends_it():
@@ -167,5 +169,5 @@ def test_chunks_are_lines_of_the_text_and_only_types_overlap_their_members(langu
             if chunk.overlaps(other):
                 assert chunk.first <= other.first
                 assert other.last <= chunk.last
-    for definition in definitions_of(text, language, ""):
+    for definition in outline_of(text, language, "").definitions:
         assert 0 <= definition.start <= definition.body <= definition.end <= len(text)

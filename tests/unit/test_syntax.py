@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -269,6 +272,20 @@ def test_a_text_that_is_too_long_or_no_code_at_all_has_no_tree(monkeypatch):
     monkeypatch.setattr(syntax_module, "MAX_CHARACTERS", 1000)
     assert Syntax.of("python").parse("x = 1\n" * 200) is None
     assert Syntax.of("java").around("a<" * 4000, 4000) is None
+
+
+def test_parsing_again_and_again_keeps_no_memory():
+    syntax = Syntax.of("python")
+    text = "".join(f"def f_{n}(a):\n    return 'é' * {n}\n" for n in range(300))
+
+    def parse(times):
+        for number in range(times):
+            assert syntax.parse(f"{text}# {number}\n").num_errors == 0
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = parse(20)
+    assert parse(200) - before < 100  # a block for each part that is read would be thousands
 
 
 PIECES = st.one_of(
