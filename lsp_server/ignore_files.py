@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lsp_server.file_versions import FileVersion, version_of
 from lsp_server.ignore_rules import Rule, last_match, parse
 
 logger = logging.getLogger(__name__)
@@ -28,9 +29,6 @@ MAX_FOLDERS = 100
 
 _IGNORE_CASE = os.name == "nt" or sys.platform == "darwin"
 _GIT_LINK = b"gitdir: "
-
-Version = tuple[int, int, int]
-"""Time of the last change in ns, size in bytes, number of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class IgnoreFiles:
 
     def __init__(self, max_files: int = 256) -> None:
         self._max_files = max_files
-        self._read: OrderedDict[Path, tuple[Version, tuple[Rule, ...]]] = OrderedDict()
+        self._read: OrderedDict[Path, tuple[FileVersion, tuple[Rule, ...]]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._read)
@@ -101,7 +99,7 @@ class IgnoreFiles:
         return [source for source in reversed(found) if source.rules]
 
     def _rules(self, file: Path) -> tuple[Rule, ...]:
-        version = _version(file)
+        version = version_of(file)
         known = self._read.pop(file, None)
         if version is None:
             return ()
@@ -151,19 +149,6 @@ def _top(path: Path, folders: Collection[Path]) -> Path:
     if repository is not None:
         tops.append(repository)
     return min(tops, key=lambda folder: len(folder.parts), default=path.parent)
-
-
-def _version(file: Path) -> Version | None:
-    """None where there is no file that could be read."""
-    try:
-        status = file.stat()
-    except (OSError, ValueError):
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        return None
-    # Nothing else is opened: to open a pipe may wait for ever.
-    size = status.st_size if stat.S_ISREG(status.st_mode) else -1
-    return status.st_mtime_ns, size, status.st_ino
 
 
 def _parsed(file: Path) -> tuple[Rule, ...]:

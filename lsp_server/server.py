@@ -312,18 +312,19 @@ class Server:
             section = await self._ask_for_section()
         if section is not None:
             self._section = section
-            await self._configure_again()
+            self.configure_again()
 
     def _did_change_folders(self, params: WorkspaceFoldersParams) -> None:
         kept = [uri for uri in self._folder_uris if uri not in params.removed]
         self._folder_uris = tuple(dict.fromkeys((*kept, *params.added)))
-        self._start(self._configure_again())
+        self.configure_again()
 
-    async def _configure_again(self) -> None:
+    def configure_again(self) -> None:
+        """Some layer of the settings has changed."""
         model = self._configuration.model
         self._configure()
         if self._hooks.ready is None and self._configuration.model != model:
-            await self._loading.load(self._configuration.settings)
+            self._start(self._loading.load(self._configuration.settings))
 
     async def _ask_for_section(self) -> Mapping[str, Any]:
         """The client's settings for us; those we have when it gives none in time."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lsp_server.loading import Fetch, Progress
     from lsp_server.scheduler import Scheduler
     from lsp_server.server import Configuration, Hooks
+    from lsp_server.settings_watch import SettingsWatch
     from lsp_server.statistics import Statistics
     from lsp_server.stdio import Channel
 
@@ -91,6 +92,7 @@ def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, b
     gc.freeze()
     gc.enable()
     server = Server(wiring.hooks(), __version__)
+    wiring.settings_files.changed = server.configure_again
     try:
         code = asyncio.run(server.run(channel, client, lambda: exit_after(GRACE, 1)))
     except KeyboardInterrupt:
@@ -118,6 +120,12 @@ class Wiring:
         from lsp_server.statistics import Statistics
 
         return Statistics(paths().state)
+
+    @cached_property
+    def settings_files(self) -> SettingsWatch:
+        from lsp_server.settings_watch import SettingsWatch
+
+        return SettingsWatch(self._disk[0])
 
     @cached_property
     def _disk(self) -> tuple[Scheduler, IgnoreFiles]:
@@ -173,6 +181,7 @@ class Wiring:
             self._probe.answered(answer)
         self.statistics.answered(answer.reason, ms, answer.stats)
         self.statistics.save_sometimes()
+        self.settings_files.poke()
         self.status.answered(answer.reason, answer.message, ms, answer.stats)
 
     def _accepted(self, shown: Shown) -> None:
@@ -217,15 +226,19 @@ class Wiring:
         from lsp_server.paths import paths
         from lsp_server.server import Configuration
         from lsp_server.session import RequestOptions
-        from lsp_server.settings_layers import load
+        from lsp_server.settings_layers import WORKSPACE_FILE, load
 
         _ = self.statistics  # made on this thread, before the inference thread counts with it
+        workspace = folders[0] if folders else None
+        user_file = paths().config / "settings.toml"
+        in_workspace = [workspace / WORKSPACE_FILE] if workspace else []
+        self.settings_files.reading([user_file, *in_workspace])
         loaded = load(
             command_line=self._command_line,
             section=section,
             initialization=initialization,
-            workspace=folders[0] if folders else None,
-            user_file=paths().config / "settings.toml",
+            workspace=workspace,
+            user_file=user_file,
         )
         settings = loaded.settings
         logging.getLogger("lsp_server").setLevel(settings.log_level.upper())

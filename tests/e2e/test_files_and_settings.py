@@ -108,6 +108,27 @@ def test_rules_and_settings_that_change_are_heeded_without_a_restart(
         assert client.stop() == 0
 
 
+def test_a_settings_file_that_is_written_is_heeded_while_somebody_types(
+    script: str, space: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "home/config"
+    config.mkdir(parents=True)
+    uri = (space / "a.py").as_uri()
+    with ServerProcess("--model", script, env={"TABAHEAD_HOME": str(tmp_path / "home")}) as client:
+        client.initialize(rootUri=space.as_uri())
+        assert shown(client, uri) == "one two three four"
+        for file in (space / "tabahead.toml", config / "settings.toml"):
+            file.write_text("languages_off = ['python']\nmodle = 1\n", "utf-8")
+            while shown(client, uri) == "one two three four":
+                pass  # the files are looked at every two seconds
+            told = client.notification("window/showMessage")
+            assert f"Unknown setting `modle` in {file}; did you mean `mode`" in told["message"]
+            file.unlink()
+            while shown(client, uri) != "one two three four":
+                pass
+        assert client.stop() == 0
+
+
 def test_no_text_of_a_document_is_logged_at_any_level(script: str, space: Path) -> None:
     with ServerProcess("--model", script) as client:
         client.initialize(initializationOptions={"log_level": "debug"}, rootUri=space.as_uri())
