@@ -22,7 +22,7 @@ from lsp_server.completion import (
 )
 from lsp_server.errors import Cancelled
 from lsp_server.inflight import Flight
-from lsp_server.known import Known, Record
+from lsp_server.known import Found, Known, Record
 from lsp_server.lookahead import LookAhead
 from lsp_server.pacing import Pace
 from lsp_server.scheduler import Scheduler
@@ -107,12 +107,12 @@ class Answering:
         desk = self._desks.setdefault(request.snapshot.uri, _Desk())
         desk.pace.asked(asyncio.get_running_loop().time())
         desk.settle(Cancelled(Reason.SUPERSEDED))
-        answer = self.known.find(spot) or self._refused(request)
-        if answer is not None:
+        found = self.known.find(spot) or self._refused(request)
+        if found is not None:
             desk.is_behind = False
             self._stop_flight(desk, Reason.SUPERSEDED)
-            self._look_ahead(request, answer)
-            return answer
+            self._look_ahead(request, found)
+            return found.result
         self.ahead.stop()
         waiter = desk.waiter = _Waiter(spot)
         self._ask_engine(desk)
@@ -123,7 +123,7 @@ class Answering:
                 desk.waiter, desk.is_behind = None, True
                 self._stop_flight(desk, Reason.CANCELLED)
             raise
-        self._look_ahead(request, answer)
+        self._look_ahead(request, self.known.find(spot))
         return answer
 
     def changed(self, uri: str) -> None:
@@ -145,25 +145,27 @@ class Answering:
 
     def stop(self, uri: str, reason: Reason) -> None:
         """End what is being done for a document and forget what is known of it."""
+        self.ahead.stop()
         self.known.forget(uri)
         desk = self._desks.pop(uri, None)
         if desk is not None:
             desk.settle(Cancelled(reason))
             self._stop_flight(desk, reason)
 
-    def _refused(self, request: CompletionRequest) -> CompletionResult | None:
+    def _refused(self, request: CompletionRequest) -> Found | None:
         reason = None if self._engine is None else self._engine.refuse(request)
         if reason is None:
             return None
-        return CompletionResult("", request.offset, request.offset, reason, CompletionStats())
+        at = request.offset
+        return Found(CompletionResult("", at, at, reason, CompletionStats()), None)
 
-    def _look_ahead(self, request: CompletionRequest, answer: CompletionResult) -> None:
+    def _look_ahead(self, request: CompletionRequest, found: Found | None) -> None:
         """Beyond an answer that goes out; without items there is nothing beyond it."""
         engine = self._engine
-        if answer.reason is not None or engine is None or engine.prepare is None:
+        if found is None or found.goal is None or engine is None or engine.prepare is None:
             self.ahead.stop()
         elif self.looks_ahead:
-            self.ahead.shown(engine, request, answer)
+            self.ahead.shown(engine, request, found)
 
     def _ask_engine(self, desk: _Desk) -> None:
         """For the waiter: leave it to the flight that may answer it, else start one when it is
@@ -222,10 +224,11 @@ class Answering:
             desk.stop_timer()
         elif waiter.spot is flight.spot:
             desk.settle(outcome)
-        elif isinstance(outcome, CompletionResult) and (answer := self.known.find(waiter.spot)):
+        elif isinstance(outcome, CompletionResult) and (found := self.known.find(waiter.spot)):
             # The engine was waited for, so that it is not an answer that was known already.
-            typed = answer.stats.num_typed
-            desk.settle(replace(answer, stats=replace(outcome.stats, num_typed=typed)))
+            num_typed = found.result.stats.num_typed
+            stats = replace(outcome.stats, num_typed=num_typed)
+            desk.settle(replace(found.result, stats=stats))
         else:
             desk.is_behind = True
             self._ask_engine(desk)

@@ -17,6 +17,7 @@ from lsp_server.completion import (
     CompletionStats,
     Origin,
     Reason,
+    TextEdit,
 )
 from lsp_server.remainder import Insertion, remainder
 from lsp_server.spot import Frame, Spot
@@ -80,7 +81,7 @@ class Record:
         texts = (self.left, self.right, *(insertion.text for insertion in self.insertions))
         return 1000 + sum(sys.getsizeof(text) for text in texts)
 
-    def answer(self, spot: Spot) -> CompletionResult | None:
+    def answer(self, spot: Spot) -> Found | None:
         """What it says at a spot: the items less what has been typed; None where it says nothing.
 
         The items of an automatic request do not answer one by key, which asks for more of them.
@@ -93,19 +94,33 @@ class Record:
             return None
         is_same = gap == (self.left, self.right)
         found = (remainder(item, (self.left, self.right), gap) for item in self.insertions)
-        missing = dict.fromkeys(item for item in found if item is not None)
-        edits = [edit for edit in map(spot.edit, missing) if edit is not None]
+        edits: dict[TextEdit, Insertion] = {}
+        for whole, missing in zip(self.insertions, found, strict=True):
+            edit = None if missing is None else spot.edit(missing)
+            if edit is not None:
+                edits.setdefault(edit, whole)
         if not (edits or (is_same and self.reason is not None)) or not self.frame.holds(spot):
             return None
         stats = CompletionStats(origin=Origin.CACHE if is_same else Origin.TYPED_THROUGH)
         if not edits:
             at = spot.request.offset
-            return CompletionResult("", at, at, self.reason, stats, message=self.message)
+            silence = CompletionResult("", at, at, self.reason, stats, message=self.message)
+            return Found(silence, None)
         stats.num_typed = max(0, len(gap[0]) - len(self.left))
         first, *others = edits
-        return CompletionResult(
+        result = CompletionResult(
             first.text, first.start, first.end, None, stats, alternatives=tuple(others)
         )
+        return Found(result, (self.state, edits[first]))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A known answer."""
+
+    result: CompletionResult
+    goal: tuple[Frame, Insertion] | None
+    """What accepting it leads to: the same for every rest of one item. None where there is none."""
 
 
 class Known:
@@ -129,16 +144,16 @@ class Known:
         while len(self._records) > self._max_records or self.num_bytes > self._max_bytes:
             self._drop(next(iter(self._records)))
 
-    def find(self, spot: Spot) -> CompletionResult | None:
+    def find(self, spot: Spot) -> Found | None:
         """The most recently used answer that says something at the spot: that is the one whose
         items are on the screen, if any are."""
         for place, record in reversed(self._records.items()):
             if record.key.snapshot.uri != spot.key.snapshot.uri:
                 continue
-            answer = record.answer(spot)
-            if answer is not None:
+            found = record.answer(spot)
+            if found is not None:
                 self._records.move_to_end(place)
-                return answer
+                return found
         return None
 
     def forget(self, uri: str) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionResult, Engine, unwatched
 from lsp_server.errors import Cancelled
-from lsp_server.known import Known, Record
+from lsp_server.known import Found, Known, Record
 from lsp_server.scheduler import Scheduler
-from lsp_server.spot import Frame, Spot
+from lsp_server.spot import Spot
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +29,9 @@ KEY = "look-ahead"
 MAX_STEPS = 2
 """Answers ahead of what is shown: what follows it, and what follows that."""
 
-AFTER_ANSWER = 0.1
-"""Seconds between an answer and the look ahead: while keys come fast it would be in vain."""
+AFTER_ANSWER = 0.3
+"""Seconds between an answer and the look ahead: who types on does not accept, and who accepts has
+read it first."""
 
 AFTER_EDIT = 0.3
 """Seconds without a request until a prompt is read for none."""
@@ -45,19 +46,21 @@ class LookAhead:
         self._is_spare = is_spare
         self._look_timer: asyncio.TimerHandle | None = None
         self._edit_timer: asyncio.TimerHandle | None = None
-        self._goal: Frame | None = None
-        """The document once what is shown is accepted; None: there is nothing to look beyond."""
+        self._goal: object = None
+        """What accepting the shown item leads to; None: there is nothing to look beyond."""
 
-    def shown(self, engine: Engine, request: CompletionRequest, result: CompletionResult) -> None:
+    def shown(self, engine: Engine, request: CompletionRequest, found: Found) -> None:
         """An item was sent. If it is what is left of the one before, all goes on as it is."""
-        spot = Spot(after_acceptance(request, result))
-        goal = spot.frame()
         _stop(self._edit_timer)
-        if goal != self._goal:
-            self.stop()
-            self._goal = goal
-            look = partial(self._look, engine, spot, MAX_STEPS)
-            self._look_timer = asyncio.get_running_loop().call_later(AFTER_ANSWER, look)
+        if found.goal == self._goal:
+            return
+        self.stop()
+        self._goal = found.goal
+
+        def look() -> None:
+            self._look(engine, Spot(after_acceptance(request, found.result)), MAX_STEPS)
+
+        self._look_timer = asyncio.get_running_loop().call_later(AFTER_ANSWER, look)
 
     def came_to(self, prepare: Callable[[], None]) -> None:
         """A document was opened or edited: unless a request comes soon, `prepare` for one."""
@@ -89,7 +92,7 @@ class LookAhead:
         """Generate at a spot, where nothing is known of it, and then beyond that."""
         found = self._known.find(spot)
         if found is not None:
-            self._look_beyond(engine, spot, found, num_steps)
+            self._look_beyond(engine, spot, found.result, num_steps)
             return
         if engine.refuse(spot.request) is not None:
             return

@@ -60,7 +60,12 @@ def known_at(marked: str, text: str, *more, line_end: str = "\n", **options) -> 
 
 
 def find(known: Known, marked: str, line_end: str = "\n", **options) -> CompletionResult | None:
-    return known.find(Spot(request_at(marked, line_end, **options)))
+    return found_in(known, request_at(marked, line_end, **options))
+
+
+def found_in(known: Known, request: CompletionRequest) -> CompletionResult | None:
+    found = known.find(Spot(request))
+    return None if found is None else found.result
 
 
 def test_the_same_place_has_the_same_answer_from_the_cache():
@@ -134,9 +139,9 @@ def test_every_option_is_part_of_the_question(option):
 def test_documents_and_languages_do_not_answer_for_each_other(change):
     known, request = known_at("a =·║", "1"), request_at("a =·║")
     other = replace(request, snapshot=replace(request.snapshot, **change))
-    assert known.find(Spot(other)) is None
+    assert found_in(known, other) is None
     again = replace(request, snapshot=replace(request.snapshot, version=7))
-    assert known.find(Spot(again)) is not None, "only the text counts"
+    assert found_in(known, again) is not None, "only the text counts"
 
 
 def test_what_was_asked_by_key_answers_while_typing_and_not_the_reverse():
@@ -202,11 +207,11 @@ def test_what_follows_an_entry_is_known_once_it_is_accepted_and_the_reverse():
     known = Known()
     whole = CompletionResult("heading(1)", 2, 4, None, CompletionStats())
     known.add(Record.of(Spot(entry), whole))
-    assert known.find(Spot(entry)).text == "heading(1)"
+    assert found_in(known, entry).text == "heading(1)"
     accepted = find(known, "x.heading║⏎")
     assert (accepted.text, accepted.start, accepted.end) == ("(1)", 9, 9)
     known = known_at("x.heading║⏎", "(1)")
-    found = known.find(Spot(entry))
+    found = found_in(known, entry)
     assert (found.text, found.start, found.end) == ("heading(1)", 2, 4)
 
 
@@ -214,8 +219,8 @@ def test_another_entry_has_another_answer():
     known = Known()
     whole = CompletionResult("heading(1)", 2, 4, None, CompletionStats())
     known.add(Record.of(Spot(selecting("x.he║⏎", 2, 4, "heading")), whole))
-    assert known.find(Spot(selecting("x.he║⏎", 2, 4, "height"))) is None
-    longer = known.find(Spot(selecting("x.hea║⏎", 2, 5, "heading")))
+    assert found_in(known, selecting("x.he║⏎", 2, 4, "height")) is None
+    longer = found_in(known, selecting("x.hea║⏎", 2, 5, "heading"))
     assert (longer.text, longer.start, longer.end) == ("heading(1)", 2, 5)
 
 
@@ -248,8 +253,8 @@ def test_a_document_is_forgotten_alone():
     other = replace(request, snapshot=Snapshot("file:///b", 1, "plaintext", "a = "))
     learn(known, other, "2")
     known.forget("file:///case")
-    assert known.find(Spot(request)) is None
-    assert known.find(Spot(other)) is not None
+    assert found_in(known, request) is None
+    assert found_in(known, other) is not None
     known.clear()
     assert (len(known), known.num_bytes) == (0, 0)
 

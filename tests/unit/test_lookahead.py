@@ -70,7 +70,7 @@ def test_after_an_answer_the_text_beyond_it_is_generated_two_steps_far() -> None
         for accepted, beyond in (("a = f4()║", "f8()"), ("a = f4()f8()║", "f12()")):
             known = answering.known.find(_spot(accepted))
             assert known is not None
-            assert (known.text, known.stats.origin) == (beyond, Origin.CACHE)
+            assert (known.result.text, known.result.stats.origin) == (beyond, Origin.CACHE)
 
     run(main)
 

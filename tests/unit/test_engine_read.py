@@ -1,0 +1,62 @@
+"""Reading a prompt ahead of the request: it changes nothing but the time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from lsp_server.cancellation import CancelToken
+from lsp_server.engine.decode import PREFILL_CHUNK, read
+from lsp_server.errors import Cancelled
+from tests.decoding import GREEDY, plain, run, tokens
+from tests.fake_model import FakeModel, FakeSlot
+
+LONG = [1 + i % 9 for i in range(2000)]
+
+
+def roomy(**more) -> FakeModel:
+    return FakeModel(capacity=4096, **more)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, PREFILL_CHUNK, PREFILL_CHUNK + 1, 300])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_first_pass_of_the_request_then_feeds_the_last_token_only(length, strict):
+    model, slot = roomy(width_sensitive=True), FakeSlot(roomy(width_sensitive=True))
+    prompt, params = LONG[:length], dataclasses.replace(GREEDY, strict=strict)
+    read(slot, prompt, strict)
+    assert slot.token_ids == prompt[:-1]
+    num_passes = len(slot.passes)
+    output = tokens(run(slot, prompt, params))
+    assert slot.passes[num_passes].token_ids == (prompt[-1],)
+    if strict:
+        assert output == plain(model, prompt, params)
+
+
+def test_what_is_typed_behind_it_is_all_that_is_left_to_read():
+    slot = FakeSlot(roomy())
+    read(slot, LONG, strict=False)
+    num_passes = len(slot.passes)
+    output = tokens(run(slot, [*LONG, 3, 4]))
+    assert slot.passes[num_passes].token_ids == (LONG[-1], 3, 4)
+    assert output == plain(roomy(), [*LONG, 3, 4])
+
+
+@pytest.mark.parametrize("when", [1, 2, 9, 16])
+def test_cancelled_in_a_prompt_of_two_thousand_tokens_no_further_pass_is_run(when):
+    slot, token = FakeSlot(roomy()), CancelToken()
+    slot.during_pass = lambda count: token.cancel("superseded") if count == when else None
+    with pytest.raises(Cancelled, match="superseded"):
+        read(slot, LONG, strict=False, cancel=token)
+    assert len(slot.passes) == when
+    assert len(slot.token_ids) == (when - 1) * PREFILL_CHUNK, "what was read stays read"
+    slot.during_pass = lambda count: None
+    assert tokens(run(slot, LONG)) == plain(roomy(), LONG)
+
+
+def test_reading_again_runs_no_pass():
+    slot = FakeSlot(roomy())
+    read(slot, LONG[:300], strict=False)
+    num_passes = len(slot.passes)
+    read(slot, LONG[:300], strict=False)
+    assert len(slot.passes) == num_passes
