@@ -157,7 +157,10 @@ def test_whatever_is_typed_each_answer_is_a_fresh_servers_or_the_rest_of_an_earl
     assert origins == set(Origin), "every kind of answer was compared"
 
 
-def test_the_text_after_accepting_is_there_before_it_is_asked_for() -> None:
+def test_the_text_after_accepting_is_there_before_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", 0.0)
     with serving(Slow(is_idle_useful=True)) as (client, model):
         model.text = lambda request: f"call_{request.offset}()"
         editor = Editor(client, "file:///a", "a = ", 4)
