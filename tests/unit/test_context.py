@@ -78,6 +78,16 @@ def test_what_an_imported_file_defines_is_shown_with_its_signatures():
         assert snippet.text.count(line) == 1
 
 
+def test_cells_of_a_notebook_see_each_other():
+    store, cell = store_of(), "vscode-notebook-cell:/work/a.ipynb#W{}sZmlsZQ%3D%3D"
+    store.learn(Snapshot(cell.format(1), 1, "python", CART))
+    text = "prices = []\nfor item in items:\n    prices.append(item)\nrate = rate_of(code)\n"
+    here = Snapshot(cell.format(2), 1, "python", text)
+    (snippet,) = store.snippets(here, len(text), 1200)
+    assert snippet.uri == cell.format(1)
+    assert "def rate_of" in snippet.text
+
+
 def test_without_a_grammar_the_same_is_found_by_indentation(monkeypatch):
     monkeypatch.setattr("lsp_server.outline.Syntax.of", lambda *_: None)
     (snippet,) = shown(store_of(("shop/cart.py", CART)))
