@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 TAB_SIZE = 4
 """Columns of a tab where nobody has said."""
 
-_WIDTHS = (2, 3, 4, 8)
+_LEVELS = {8: (0.2, 0.0), 4: (0.4, 0.45), 3: (0.2, 0.1), 2: (0.2, 0.2), 1: (0.9, 0.0)}
+"""Columns of a level -> least share of the steps, greatest share of lines that are indented
+otherwise, as comments are."""
+_MIXED = 0.1
+"""Share of lines from which on tabs beside blanks, or blanks beside tabs, are no exception."""
+_OPENER = re.compile(r"(?:[:{]|[=-]>|\b(?:do|then|begin))\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +48,37 @@ def indent_width(line: str, tab_size: int = TAB_SIZE) -> int:
 
 
 def detect_style(lines: Iterable[str]) -> IndentStyle | None:
-    """The style that most lines follow; None where no line is indented.
+    """The style that nearly all lines follow; None where it does not show.
 
-    The width of a level is that of the commonest step to a deeper line, of equals the last one.
+    A level is the widest step to a deeper line that is no exception, of which the other indents are
+    multiples. Steps behind a line that opens a block count, and others where there are none.
     """
-    num_tabs = num_blanks = previous = 0
-    steps: dict[int, tuple[int, int]] = {}
-    for number, line in enumerate(lines):
+    indents: list[str] = []
+    behind_openers: Counter[int] = Counter()
+    behind_others: Counter[int] = Counter()
+    previous = ""
+    for line in lines:
         if not line.strip():
             continue
         indent = indent_of(line)
-        num_tabs += indent.startswith("\t")
-        num_blanks += indent.startswith("  ")
-        step = len(indent) - previous
-        if step in _WIDTHS and "\t" not in indent:
-            steps[step] = (steps.get(step, (0, 0))[0] + 1, number)
-        previous = len(indent)
-    if num_tabs > num_blanks:
-        return IndentStyle(tabs=True, width=TAB_SIZE)
-    if num_blanks == 0 or not steps:
-        return None
-    return IndentStyle(tabs=False, width=max(steps, key=lambda step: steps[step]))
+        steps = behind_openers if _OPENER.search(previous) else behind_others
+        steps[len(indent) - len(indent_of(previous))] += "\t" not in indent
+        if indent:
+            indents.append(indent)
+        previous = line
+    num_tabs = sum("\t" in indent for indent in indents)
+    num_blanks = sum(indent.startswith("  ") for indent in indents)
+    if num_tabs > _MIXED * len(indents):
+        is_mixed = num_blanks > _MIXED * len(indents)
+        return None if is_mixed else IndentStyle(tabs=True, width=TAB_SIZE)
+    behind_others[1] = 0  # of comments
+    for steps in (behind_openers, behind_others):
+        num_steps = sum(steps[width] for width in _LEVELS)
+        for width, (least, most) in _LEVELS.items():
+            num_odd = sum(len(indent) % width > 0 for indent in indents)
+            if 0 < num_steps * least <= steps[width] and num_odd <= most * len(indents):
+                return IndentStyle(tabs=False, width=width)
+    return None
 
 
 def chosen_style(

@@ -24,6 +24,7 @@ WINDOW = 4000
 _OPENERS = (":", "{", "(", "[", "=>", "->", " do", " then")
 _COMMENT = re.compile(r"\s*(#|//|--|\*|/\*)")
 _CLOSER_LINE = re.compile(r"[\])}]+[\])},;]*|end[\w ]{0,10};?|</[\w.:-]*>?")
+_ONE_WORD = re.compile(r"\w+[;:]?")
 _NOT_BLANK = re.compile(r"\S")
 _LINE_TAIL = ";, \t"
 _MIN_STATEMENT = 4
@@ -100,8 +101,10 @@ class Place:
 
     @property
     def is_among_indented(self) -> bool:
-        """The nearest lines with text on both sides are indented."""
-        return all(line and indent_of(line) for line in (self.previous_line, self.next_line))
+        """The next lines on both sides have code and are indented."""
+        around = (*self.lines_before[-1:], *self.lines_after[:1])
+        is_code = (line.strip() and _COMMENT.match(line) is None for line in around)
+        return len(around) == 2 and all(is_code) and all(map(indent_of, around))
 
     @property
     def header(self) -> str | None:
@@ -157,6 +160,8 @@ def repeats_next_line(line: str, text_before: str, next_line: str | None) -> boo
     if closes_block(line):
         same = line.rstrip(_LINE_TAIL) == next_line.rstrip(_LINE_TAIL)
         return same and open_brackets(text_before) <= 0
+    if text_before.strip() and _ONE_WORD.fullmatch(line.strip()):
+        return False  # `break;` and `true` may well come again
     same_depth = indent_width(line) == indent_width(next_line)
     return same_depth and is_statement(line) and _essence(line) == _essence(next_line)
 

@@ -9,18 +9,23 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from lsp_server.brackets import CLOSERS, unclosed
 from lsp_server.indentation import TAB_SIZE, IndentStyle, detect_style, indent_of
-from lsp_server.place import Place, closes_block, opens_block
+from lsp_server.languages import Zone, language_of
+from lsp_server.place import Place, opens_block
 from lsp_server.postprocess.types import Edit
 
 _AS_WRITTEN = frozenset(
     {"markdown", "mdx", "plaintext", "restructuredtext", "latex", "tex", "make", "makefile"}
+    | {"yaml", "yml", "dockercompose", "github-actions-workflow"}
 )
 """Languages in which a line's blanks are its meaning and not its depth."""
+_BESIDE_LEVELS = re.compile(r"\s*[\])}*]")
+"""Closers, and the lines of a block comment."""
 _AT_MARGIN = re.compile(r"#\s*(?:if|el|end|def|undef|inc|pragma|error|line)")
 """Lines for a preprocessor."""
 _LEAVES_BLOCK = re.compile(
-    r"[])}]|(?:else|elif|elsif|except|finally|catch|ensure|rescue|end|fi|done|esac)\b"
+    r"(?:else|elif|elsif|except|finally|catch|ensure|rescue|end|fi|done|esac)\b"
 )
 
 
@@ -34,7 +39,8 @@ def fit_indentation(edit: Edit, place: Place) -> Edit:
 
     On a blank line the first line continues the blanks that are there, or asks for less and then
     replaces them. Behind a line that opens a block stands one level more, whatever the model's
-    level is; other lines keep their distance from those that they belong to.
+    level is; other lines keep their distance from those that they belong to. Where the document
+    shows no style, or more than one, they stay as they are.
     """
     first, *others = edit.text.split("\n")
     style = _style(edit.text, place)
@@ -51,10 +57,12 @@ def fit_indentation(edit: Edit, place: Place) -> Edit:
             more = style.blanks(column - present)
             base += more
             first = more + first.lstrip(" \t")
-    if place.language_id not in _AS_WRITTEN:
+    if place.style is not None and place.language_id not in _AS_WRITTEN:
         header = first if place.on_blank_line else place.line_before + first
         levels = _Levels(written, column, place, style)
-        others = levels.fit(header, base, others)
+        fitted = levels.fit(header, base, others)
+        if fitted != others and _is_code(place):
+            others = fitted
     return replace(edit, text="\n".join((first, *others)))
 
 
@@ -78,13 +86,20 @@ class _Levels:
             text = line.lstrip(" \t")
             if text:
                 column = self._kept(line, previous)
-                if column >= self._column:
+                if self._style.columns(line) == column and self._has_style(line):
+                    pass
+                elif column >= self._column:
                     line = base + self._style.blanks(column - self._column) + text
                 else:
                     line = _indent_at(column, self._place, self._style) + text
                 previous = line
             fitted.append(line)
         return fitted
+
+    def _has_style(self, line: str) -> bool:
+        """Blanks behind tabs align a line; tabs and blanks otherwise are what a style is about."""
+        indent = indent_of(line)
+        return indent[:1] == "\t" or not indent if self._style.tabs else "\t" not in indent
 
     def _kept(self, line: str, previous: str) -> int:
         """The column for a line of the model."""
@@ -100,7 +115,7 @@ class _Levels:
             # More than one level behind a bracket is a style of its own.
             is_wide = previous.rstrip().endswith(("(", "[")) and step % width == 0
             column = kept + (step if is_wide else width)
-        elif left is not None and step % width and not closes_block(line):
+        elif left is not None and step % width and not _BESIDE_LEVELS.match(line):
             column = left[1]
         else:
             column = kept + step
@@ -143,7 +158,8 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
     continued = present - 1 + wanted
     if present and is_inside and continued in usual and wanted not in usual:
         return continued, continued
-    near = [column for column in usual if column >= present and abs(column - wanted) <= 1]
+    slip = 1 if style.width > 1 else 0
+    near = [column for column in usual if column >= present and abs(column - wanted) <= slip]
     return wanted, min(near, key=lambda column: abs(column - wanted), default=wanted)
 
 
@@ -154,13 +170,22 @@ def _column_inside(text: str, place: Place, style: IndentStyle) -> int:
     is_literal = place.language_id in _AS_WRITTEN or _AT_MARGIN.match(text)
     if is_literal or not place.is_among_indented:
         return 0
+    if text[:1] in CLOSERS:
+        openers = unclosed(place.before, text[0])
+        start = place.before.rfind("\n", 0, openers[-1]) + 1 if openers else 0
+        return style.columns(place.before[start:]) if openers else 0
     if below > above:
         return below
     if opens_block(previous):
-        return above if closes_block(text.split("\n", 1)[0]) else above + style.width
+        return above + style.width
     if _LEAVES_BLOCK.match(text):
         return max((column for column in _enclosing(place, style) if column < above), default=0)
     return above
+
+
+def _is_code(place: Place) -> bool:
+    """False inside a comment or a string, where lines align as the writer likes."""
+    return language_of(place.language_id).open_at_end(place.before) is Zone.CODE
 
 
 def _enclosing(place: Place, style: IndentStyle) -> set[int]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from lsp_server.completion import Reason
 from lsp_server.place import Place, is_statement, repeats_next_line
 from lsp_server.postprocess.types import Dropped, Edit
 
+_MAX_BELOW = 12
+"""Lines; what stands further below may come again."""
 _GOES_ON = tuple("([<.=+-*/%&|^!?~\\@$")
 """At its end, text is in want of the code behind it."""
 
 
 def cut_next_lines(edit: Edit, place: Place) -> Edit | Dropped:
-    """Cut where the text runs into the line that already follows the cursor, or into two lines
-    that stand together further below."""
+    """Cut where the text runs into the line that already follows the cursor, or into two that
+    stand together further below in its paragraph."""
     kept = place.line_before[: len(place.line_before) - edit.num_left]
     lines = edit.text.split("\n")
     whole = [kept + lines[0], *lines[1:]]
@@ -32,12 +35,12 @@ def cut_next_lines(edit: Edit, place: Place) -> Edit | Dropped:
 
 
 def _stand_below(lines: Sequence[str], below: Sequence[str]) -> bool:
-    """True where the first two of `lines` with text follow each other in `below` too."""
+    """True where the first two of `lines` with text follow each other in the paragraph below."""
     pair = [line.rstrip() for line in lines if line.strip()][:2]
     if len(pair) < 2 or not all(is_statement(line) for line in pair):
         return False
-    present = [line.rstrip() for line in below if line.strip()]
-    return any(present[index : index + 2] == pair for index in range(len(present) - 1))
+    paragraph = [line.rstrip() for line in takewhile(str.strip, below[:_MAX_BELOW])]
+    return any(paragraph[index : index + 2] == pair for index in range(len(paragraph) - 1))
 
 
 def stand_above(edit: Edit, place: Place) -> Edit | Dropped:

@@ -75,15 +75,15 @@ def _echoed_start(lines: Sequence[str], own: str, above: Sequence[str]) -> int:
     return 0
 
 
-def cut_loop(edit: Edit, place: Place) -> Edit:
+def cut_loop(edit: Edit, place: Place) -> Edit | Dropped:
     """Keep one of the lines, or blocks of lines, that repeat in a row, and nothing after it."""
     kept = place.line_before[: len(place.line_before) - edit.num_left]
     lines = (kept + edit.text).split("\n")
     for start in range(len(lines)):
         for size in range(1, (len(lines) - start) // 2 + 1):
             if _loops(lines[start:], size):
-                text = "\n".join(edit.text.split("\n")[: start + size])
-                return replace(edit, text=text.rstrip("\n"))
+                text = "\n".join(edit.text.split("\n")[: start + size]).rstrip("\n")
+                return replace(edit, text=text) if text else Dropped(Reason.REPETITION)
     return edit
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 from lsp_server.brackets import CLOSERS, closers_missing, code_only, unclosed
 from lsp_server.completion import Reason
@@ -12,6 +13,8 @@ from lsp_server.postprocess.types import Dropped, Edit
 
 _MAX_DOCUMENT = 200_000
 """Characters that are counted through, and only where a closer looks like a stray one."""
+_MARKS = ("$", "\\")
+"""Before a bracket that is a name or a character: `$]`, `\\)`."""
 _UNPAIRED = frozenset({"markdown", "latex", "shell", "plaintext", "restructuredtext"})
 """Languages in which a closer may stand alone: `1) first`, `start) run;;`."""
 
@@ -36,28 +39,32 @@ def cut_stray_closer(edit: Edit, place: Place) -> Edit | Dropped:
 def _first_stray(closer: str, edit: Edit, place: Place) -> int:
     """Index of the first `closer` beyond those that are open; -1 where there is none.
 
-    A closer counts only where the text read as code has one too many, and read as characters.
+    A closer counts only where the text read as code has one too many, and read as characters. One
+    that closes what is closed below too is no stray where the text opens as much again.
     """
     opener = CLOSERS[closer]
     kept = place.line_before[: len(place.line_before) - edit.num_left]
     code = code_only(kept + edit.text)[len(kept) :]
-    num_open: int | None = None
-    depth = code_depth = 0
-    for index, character in enumerate(edit.text):
-        depth += (character == opener) - (character == closer)
-        code_depth += (code[index] == opener) - (code[index] == closer)
-        if code[index] != closer or max(depth, code_depth) >= 0:
-            continue
-        if num_open is None:
-            num_open = _num_open(closer, kept, place)
-        if num_open + max(depth, code_depth) < 0:
-            return index
-    return -1
-
-
-def _num_open(closer: str, kept: str, place: Place) -> int:
-    """How many of `closer` the text may have more than openers."""
+    depths = [
+        max(depth, code_depth)
+        for depth, code_depth in zip(
+            _depths(edit.text, opener, closer), _depths(code, opener, closer), strict=True
+        )
+    ]
+    if min(depths, default=0) >= 0:
+        return -1
+    num_open = len(unclosed(place.before, closer))
     num_missing = closers_missing(place.before, place.after, closer)
-    if closer == "}":
-        return num_missing  # a brace below may well close the one on this line
-    return max(num_missing, len(unclosed(kept, closer)))
+    if closer != "}":  # a brace below may well close the one on this line
+        num_missing = max(num_missing, len(unclosed(kept, closer)))
+    if depths[-1] < -num_missing:
+        num_open = num_missing
+    strays = (
+        index for index, depth in enumerate(depths) if depth < -num_open and code[index] == closer
+    )
+    return next(strays, -1)
+
+
+def _depths(text: str, opener: str, closer: str) -> list[int]:
+    """Openers less closers, up to and including each character."""
+    return list(accumulate((character == opener) - (character == closer) for character in text))

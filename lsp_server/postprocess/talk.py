@@ -26,6 +26,10 @@ _SENTENCE = re.compile(
     r"|(?:Note that|Please note|Let me know|Feel free|You can|We can|Let's|Hope this|As an AI)\b.*"
     r"|\*\*[A-Z][\w ]*:?\*\*:?",
 )
+_OF_SENTENCES = frozenset(
+    {"plaintext", "latex", "tex", "restructuredtext", "html", "xml", "yaml", "yml", "feature"}
+)
+"""Languages in which a line may be a sentence."""
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"
 
 
@@ -99,7 +103,7 @@ def _is_fence(line: str) -> bool:
 
 
 def _is_talk(line: str, text_before: str, place: Place) -> bool:
-    if _SENTENCE.fullmatch(line.strip()) is None:
+    if _SENTENCE.fullmatch(line.strip()) is None or place.language_id in _OF_SENTENCES:
         return False
     language = language_of(place.language_id)
     return language.open_at_end(place.before + text_before) is Zone.CODE
