@@ -32,6 +32,8 @@ class Directed(Product):
     """What it has given."""
     idle: threading.Event = field(default_factory=threading.Event)
     """No generation is running."""
+    thread_id: int | None = None
+    """Of the thread in which the model runs, as the system numbers it."""
     _released: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def release(self, num_pieces: int = 1) -> None:
@@ -47,6 +49,7 @@ class Directed(Product):
         self, request: CompletionRequest, cancel: CancelToken, watch: Watch
     ) -> CompletionResult:
         self.requests.append(request)
+        self.thread_id = threading.get_native_id()
         self.idle.clear()
         try:
             return complete(request, _Backend(self), cancel, watch=watch)

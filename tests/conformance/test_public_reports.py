@@ -65,11 +65,19 @@ def opened(client: Any, case: dict[str, Any], line_end: str) -> Editor:
     )  # fmt: skip
 
 
+def formatting(case: dict[str, Any]) -> dict[str, Any]:
+    """The editor's options where the case has them, as some clients send them."""
+    if "tab_size" not in case:
+        return {}
+    options = {"tabSize": case["tab_size"], "insertSpaces": case["insert_spaces"]}
+    return {"formattingOptions": options}
+
+
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 @pytest.mark.parametrize("line_end", LINE_ENDS, ids=["lf", "crlf"])
 def test_report(client, case, line_end):
     editor = opened(client, case, line_end)
-    item = editor.ask()
+    item = editor.ask(**formatting(case))
     assert editor.reason() == case.get("reason")
     if "reason" in case:
         assert item is None

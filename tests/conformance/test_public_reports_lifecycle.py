@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from lsp_server.scheduler import NICENESS
 from tests.lsp_client import TIMEOUT, ServerProcess, at
 from tests.lsp_product import Product, served
 from tests.scripted_product import directed, edit, shown
@@ -113,6 +116,16 @@ def test_47_edits_and_questions_are_answered_while_the_engine_works(server):
     assert not model.idle.is_set(), "all that while the engine was at work"
     client.notify("$/cancelRequest", {"id": request})
     client.response(request)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_47_the_engine_gives_way_to_the_editor(server):
+    client, model = server
+    model.text = "1"
+    assert edit(client, "a =·║").ask() is not None
+    here = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert model.thread_id != threading.get_native_id()
+    assert os.getpriority(os.PRIO_PROCESS, model.thread_id) == max(here, NICENESS)
 
 
 # Documents.
