@@ -38,15 +38,13 @@ def edit(client, text, cursor):
     return Editor(client, "file:///case", text, cursor, encoding=client.encoding)
 
 
-def test_the_range_covers_what_the_text_says_again(client):
-    """1"""
+def test_1_the_range_covers_what_the_text_says_again(client):
     item = edit(client, 'printf ("");', 9).ask()
     columns = [item["range"][side]["character"] for side in ("start", "end")]
     assert columns == [9, 12]
 
 
-def test_a_range_behind_letters_of_two_bytes_is_the_cursor(client):
-    """23"""
+def test_23_a_range_behind_letters_of_two_bytes_is_the_cursor(client):
     item = edit(client, 'print("привет")', 13).ask()
     column = 19 if client.encoding == "utf-8" else 13
     cursor = {"line": 0, "character": column}
@@ -54,8 +52,7 @@ def test_a_range_behind_letters_of_two_bytes_is_the_cursor(client):
 
 
 @pytest.mark.parametrize("text", ["", "a = 1\nb = ", "µ" * 7, "漢\r\n👍 = "])
-def test_a_column_far_beyond_the_line_is_its_end(client, text):
-    """31"""
+def test_31_a_column_far_beyond_the_line_is_its_end(client, text):
     editor = edit(client, text, len(text))
     line, column = editor.position(len(text))
     (item,) = client.complete(editor.uri, line, FAR)["items"]
@@ -64,16 +61,16 @@ def test_a_column_far_beyond_the_line_is_its_end(client, text):
 
 
 @pytest.mark.parametrize("letters", ["µm", "漢字", "e\u0301a", "aé"])
-def test_a_cursor_after_any_letter_splits_the_text_there(client, letters):
-    """24: between two letters nothing is shown unless asked for; then the split is right."""
+def test_24_a_cursor_after_any_letter_splits_the_text_there(client, letters):
+    """Between two letters nothing is shown unless asked for; then the split is right."""
     editor = edit(client, f"plot('{letters}')\n", 7)
     shown = editor.ask(kind=1)
     assert editor.offset(shown["range"]["start"]) == 7
     assert editor.accept(shown) == f"plot('{letters[0]}text{letters[1:]}')\n"
 
 
-def test_every_item_has_a_range(client):
-    """52: a client without one takes the word at the cursor, or fails."""
+def test_52_every_item_has_a_range(client):
+    """A client without one takes the word at the cursor, or fails."""
     for kind in (1, 2):
         for text in ("", "a = ", "f()\n"):
             items = edit(client, text, len(text)).items(kind)
@@ -82,8 +79,7 @@ def test_every_item_has_a_range(client):
 
 
 @pytest.mark.parametrize("text", ["漢字仮名交じり文", "привет-", "👍", "e\u0301"])
-def test_text_larger_than_the_budget_is_cut_between_characters(text):
-    """26"""
+def test_26_text_larger_than_the_budget_is_cut_between_characters(text):
     text *= 4000
     request = request_at(text + "║" + text)
     prompt = build_prompt(request.snapshot, request.offset, budget=200)
@@ -101,8 +97,7 @@ MARKERS = (
 
 @pytest.mark.parametrize("marker", MARKERS)
 @pytest.mark.parametrize("mode", Mode)
-def test_no_control_marker_is_ever_shown(marker, mode):
-    """55"""
+def test_55_no_control_marker_is_ever_shown(marker, mode):
     assert ask("x =·║⏎y", f"5{marker} + 7", mode=mode).text == "5"
     assert ask("x =·║⏎y", f"{marker}5", mode=mode).reason is Reason.EMPTY
 
