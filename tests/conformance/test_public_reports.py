@@ -1,9 +1,9 @@
 """Faults that users reported to other completion products: what is shown, and what accepting gives.
 
 `reports/` has a tiny case for each, and further ones of its kind. All run through the real server
-on a script, in each encoding of positions, and with both line ends. What needs more than a text is in
-the files beside this one, with the case's number in the name of the test; what holds for any text is
-in `test_public_reports_properties.py`.
+on a script, in each encoding of positions, and with both line ends. What needs more than a text is
+in the files beside this one, with the case's number in the name of the test; what holds for any
+text is in `test_public_reports_properties.py`.
 """
 
 from __future__ import annotations
