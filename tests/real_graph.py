@@ -77,3 +77,8 @@ def rows_of(slot, prefix: list[int], chunks: list[int], *, strict: bool) -> np.n
         slot.commit(width)
     assert len(slot.token_ids) == len(prefix)
     return logits[0].copy()
+
+
+def kv_rows(cache, num_rows: int) -> dict[str, np.ndarray]:
+    """Layer and part -> the first rows of a slot or of a head's cache, [1, heads, rows, size]."""
+    return {name: array[:, :, :num_rows] for name, array in cache._kv.arrays.items()}

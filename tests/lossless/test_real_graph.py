@@ -11,7 +11,7 @@ import random
 import numpy as np
 import pytest
 
-from lsp_server.engine.decode import PREFILL_CHUNK, decode
+from lsp_server.engine.decode import PREFILL_CHUNK
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.onnx_model import OnnxModel
 from lsp_server.engine.types import DecodeParams, Draft
@@ -154,40 +154,6 @@ def test_sampled_text_is_that_of_plain_sampling_with_the_same_seed(model):
             drafter = adversary(prompt, expected[0], kind, 0, model)
             slot = RecordingSlot(model.slot("drafted"))
             assert generate_bits(slot, prompt, params=params, drafter=drafter) == expected
-
-
-# Fuzz
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_any_sequence_of_requests_edits_and_cancellations_equals_a_fresh_engine(model, seed):
-    rng = random.Random(seed)
-    used, fresh = RecordingSlot(model.slot("used")), RecordingSlot(model.slot("plain"))
-    text = prompt_of(rng.randint(1, 140), seed)
-    lookup = PromptLookup()
-    for _ in range(25):
-        match rng.randrange(6):
-            case 0 | 1:
-                text = [*text, *prompt_of(rng.randint(1, 3), rng.randrange(99))]
-            case 2:
-                text = text[: rng.randint(1, len(text))]
-            case 3:
-                text[rng.randrange(len(text))] = rng.randrange(3, 300)
-            case 4:
-                generate(used, text, DecodeParams(max_new_tokens=rng.randint(1, 6)))
-            case 5:
-                used.truncate(rng.randint(0, len(used.token_ids)))
-        fresh.truncate(0)
-        expected = generate_bits(fresh, text)
-        drafter = rng.choice(
-            [None, lookup, adversary(text, expected[0], rng.choice(KINDS), 1, model)]
-        )
-        steps = decode(used, text, STRICT, drafter=drafter)
-        for _ in range(rng.randint(0, 3)):  # abandoned by its reader
-            next(steps, None)
-        steps.close()
-        assert generate_bits(used, text, drafter=drafter) == expected
-        text = [*text, *expected[0][: rng.randint(0, 5)]][-300:]
 
 
 def test_a_draft_of_numpy_integers_gives_plain_tokens(model):
