@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from lsp_server.indentation import indent_width
+from lsp_server.indentation import indent_of, indent_width
 
 CLOSERS = {")": "(", "]": "[", "}": "{"}
 """Closer -> opener."""
@@ -18,7 +18,8 @@ _MAX_AFTER = 4000
 
 _NO_CODE = re.compile(
     r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`"  # strings within a line
-    r"|(?:#|//|--).*|^[ \t]*\*.*",  # comments to the end of their line
+    r"|(?:#|//|--).*|^[ \t]*\*.*"  # comments to the end of their line
+    r"|[$\\][)\]}]",  # names and characters: `$]`, `\)`
     re.MULTILINE,
 )
 
@@ -73,7 +74,7 @@ def _num_missing(before: str, after: str, closer: str) -> int:
     after = after[:_MAX_AFTER]
     openers = unclosed(before, closer)
     num_missing = 0
-    for num_open, opener in enumerate(reversed(openers[-_MAX_DEPTH:]), start=1):
+    for num_open, opener in enumerate(reversed(openers), start=1):
         start = before.rfind("\n", 0, opener) + 1
         scope = _scope(after, indent_width(before[start:opener]), closer)
         num_missing = max(num_missing, num_open - _num_unopened(scope, closer))
@@ -81,14 +82,29 @@ def _num_missing(before: str, after: str, closer: str) -> int:
 
 
 def unclosed(text: str, closer: str) -> list[int]:
-    """Where the openers stand that have no `closer` in `text`; other kinds do not count."""
+    """Where the innermost openers stand that have no `closer` in `text`; other kinds do not count.
+
+    One whose line is indented more than a later one is none: the code it was part of has ended.
+    """
     openers: list[int] = []
     for found in _brackets(closer).finditer(text):
         if found.group() != closer:
             openers.append(found.start())
         elif openers:
             openers.pop()
-    return openers
+    return [opener for opener in openers[-_MAX_DEPTH:] if not _has_ended(text, opener)]
+
+
+def _has_ended(text: str, opener: int) -> bool:
+    indent = indent_of(text[text.rfind("\n", 0, opener) + 1 : opener])
+    return bool(indent) and _indented_less(indent).search(text, opener) is not None
+
+
+@cache
+def _indented_less(indent: str) -> re.Pattern[str]:
+    """A line with a part of the blanks of `indent`, but for those of a preprocessor."""
+    less = "|".join(indent[:length] for length in range(len(indent)))
+    return re.compile(rf"\n(?:{less})[^\s#]")
 
 
 def _scope(after: str, width: int, closer: str) -> str:

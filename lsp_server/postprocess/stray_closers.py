@@ -13,8 +13,6 @@ from lsp_server.postprocess.types import Dropped, Edit
 
 _MAX_DOCUMENT = 200_000
 """Characters that are counted through, and only where a closer looks like a stray one."""
-_MARKS = ("$", "\\")
-"""Before a bracket that is a name or a character: `$]`, `\\)`."""
 _UNPAIRED = frozenset({"markdown", "latex", "shell", "plaintext", "restructuredtext"})
 """Languages in which a closer may stand alone: `1) first`, `start) run;;`."""
 
