@@ -142,9 +142,9 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
         return 0, _column_inside(text, place, style)
     if not leading or wanted == present:
         return present, present
-    previous = place.previous_line
-    is_inside = previous is not None and opens_block(previous)
-    if previous is not None and is_inside:
+    previous = place.previous_line or ""
+    is_inside = opens_block(previous) and place.style is not None
+    if is_inside:
         usual = {style.columns(previous) + style.width}
     else:
         usual = _enclosing(place, style)
