@@ -143,8 +143,10 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
     if not leading or wanted == present:
         return present, present
     previous = place.previous_line or ""
-    is_inside = opens_block(previous) and place.style is not None
-    if is_inside:
+    is_inside = opens_block(previous)
+    if is_inside and place.style is None:
+        usual = {wanted} if wanted > style.columns(previous) else set()
+    elif is_inside:
         usual = {style.columns(previous) + style.width}
     else:
         usual = _enclosing(place, style)
