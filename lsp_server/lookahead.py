@@ -26,12 +26,9 @@ logger = logging.getLogger(__name__)
 KEY = "look-ahead"
 """Of the scheduler; no document's URI is this."""
 
-MAX_STEPS = 2
-"""Answers ahead of what is shown: what follows it, and what follows that."""
-
-AFTER_ANSWER = 0.3
-"""Seconds between an answer and the look ahead: who types on does not accept, and who accepts has
-read it first."""
+AFTER_ANSWER = (0.3, 1.5)
+"""Seconds after an answer at which the text beyond it is generated, and the text beyond that: two
+steps at most. Who types on does not accept, and who accepts has read it first."""
 
 AFTER_EDIT = 0.3
 """Seconds without a request until a prompt is read for none."""
@@ -44,7 +41,7 @@ class LookAhead:
         self._scheduler = scheduler
         self._known = known
         self._is_spare = is_spare
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._look_timers: list[asyncio.TimerHandle] = []
         self._edit_timer: asyncio.TimerHandle | None = None
         self._goal: object = None
         """What accepting the shown item leads to; None: there is nothing to look beyond."""
@@ -56,11 +53,11 @@ class LookAhead:
             return
         self.stop()
         self._goal = found.goal
-
-        def look() -> None:
-            self._look(engine, Spot(after_acceptance(request, found.result)), MAX_STEPS)
-
-        self._look_timer = asyncio.get_running_loop().call_later(AFTER_ANSWER, look)
+        loop = asyncio.get_running_loop()
+        self._look_timers = [
+            loop.call_later(seconds, self._look, engine, request, found.result, num_known)
+            for num_known, seconds in enumerate(AFTER_ANSWER)
+        ]
 
     def came_to(self, prepare: Callable[[], None]) -> None:
         """A document was opened or edited: unless a request comes soon, `prepare` for one."""
@@ -84,45 +81,35 @@ class LookAhead:
     def stop(self) -> None:
         """Something else is to be done now."""
         self._goal = None
-        _stop(self._look_timer)
-        _stop(self._edit_timer)
+        for timer in (*self._look_timers, self._edit_timer):
+            _stop(timer)
         self._scheduler.cancel(KEY, "superseded")
 
-    def _look(self, engine: Engine, spot: Spot, num_steps: int) -> None:
-        """Generate at a spot, where nothing is known of it, and then beyond that."""
-        found = self._known.find(spot)
-        if found is not None:
-            self._look_beyond(engine, spot, found.result, num_steps)
-            return
-        if engine.refuse(spot.request) is not None:
+    def _look(
+        self, engine: Engine, request: CompletionRequest, result: CompletionResult, num_known: int
+    ) -> None:
+        """Generate what follows `result` and so many answers behind it, which are known by now."""
+        for _ in range(num_known):
+            request = after_acceptance(request, result)
+            found = self._known.find(Spot(request))
+            if found is None or found.goal is None:
+                return
+            result = found.result
+        spot = Spot(after_acceptance(request, result))
+        if self._known.find(spot) is not None or engine.refuse(spot.request) is not None:
             return
 
         def work(cancel: CancelToken) -> CompletionResult | None:
             return engine.complete(spot.request, cancel, unwatched) if self._is_spare() else None
 
         future = self._scheduler.submit(KEY, work, is_idle_work=True)
-        future.add_done_callback(partial(self._landed, engine, spot, num_steps))
+        future.add_done_callback(partial(self._landed, spot))
 
-    def _landed(
-        self,
-        engine: Engine,
-        spot: Spot,
-        num_steps: int,
-        future: asyncio.Future[CompletionResult | None],
-    ) -> None:
+    def _landed(self, spot: Spot, future: asyncio.Future[CompletionResult | None]) -> None:
         result = None if _end_quietly(future) else future.result()
         record = None if result is None else Record.of(spot, result)
-        if result is None or record is None:
-            self._goal = None
-            return
-        self._known.add(record)
-        self._look_beyond(engine, spot, result, num_steps)
-
-    def _look_beyond(
-        self, engine: Engine, spot: Spot, result: CompletionResult, num_steps: int
-    ) -> None:
-        if num_steps > 1 and result.reason is None and result.text:
-            self._look(engine, Spot(after_acceptance(spot.request, result)), num_steps - 1)
+        if record is not None:
+            self._known.add(record)
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:

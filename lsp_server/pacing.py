@@ -12,8 +12,9 @@ FASTEST = 0.075
 PAUSE = 0.5
 """Seconds after which a burst of keys is over, and what is known of its pace with it."""
 
-LONGEST_WAIT = 0.15
-"""Seconds that an answer is held up at most by waiting for the pause."""
+LONGEST_WAIT = 0.1
+"""Seconds that an answer is held up at most by waiting for the pause. Longer waits save little
+work: what is asked for in vain is stopped at the next key."""
 
 
 class Pace:

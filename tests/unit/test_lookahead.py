@@ -11,7 +11,7 @@ import pytest
 
 from lsp_server.answering import Answering
 from lsp_server.completion import CompletionResult, CompletionStats, Origin, Reason, Snapshot
-from lsp_server.lookahead import MAX_STEPS, after_acceptance
+from lsp_server.lookahead import after_acceptance
 from lsp_server.scheduler import Scheduler
 from tests.marks import request_at
 from tests.slow_model import PATIENCE, SlowModel, soon
@@ -21,7 +21,7 @@ OTHER = Snapshot("file:///other", 1, "plaintext", "other = ")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", 0.0)
+    monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", (0.0, 0.05))
     monkeypatch.setattr("lsp_server.lookahead.AFTER_EDIT", 0.0)
 
 
@@ -66,7 +66,6 @@ def test_after_an_answer_the_text_beyond_it_is_generated_two_steps_far() -> None
         assert (await answering.answer(request_at("a =·║"))).text == "f4()"
         await rest(answering)
         assert offsets(model) == [4, 8, 12]
-        assert MAX_STEPS == 2
         for accepted, beyond in (("a = f4()║", "f8()"), ("a = f4()f8()║", "f12()")):
             known = answering.known.find(_spot(accepted))
             assert known is not None
