@@ -6,9 +6,10 @@ Runs on the inference thread. What stands behind `Backend` (a model, a script) m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from lsp_server.amount import stop_rule
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     Backend,
@@ -16,15 +17,15 @@ from lsp_server.completion import (
     CompletionResult,
     CompletionStats,
     Reason,
+    TextEdit,
     Watch,
     unwatched,
 )
-from lsp_server.errors import InferenceError
-from lsp_server.generation import Collected, Finish, collect, stop_rule
+from lsp_server.confidence import confidence_of, is_sure
+from lsp_server.items import Clock, Writer, Written
 from lsp_server.place import Place
-from lsp_server.postprocess import Dropped, Edit, postprocess
-
-Clock = Callable[[], float]
+from lsp_server.postprocess import Dropped, Edit
+from lsp_server.prose import is_comment, is_prose_document
 
 
 def complete(
@@ -49,43 +50,38 @@ def complete(
         tab_size=target.tab_size,
         insert_spaces=target.insert_spaces,
     )
-    rule = stop_rule(target.mode, place)
-    generation = backend.generate(target, cancel)
-    message = None
-    try:
-        collected = collect(
-            generation,
-            rule,
-            cancel,
-            max_tokens=target.max_tokens,
-            time_budget=None if request.deadline_ms is None else request.deadline_ms / 1000,
-            clock=clock,
-            watch=watch,
-        )
-        outcome = _outcome(collected, place, cancel)
-    except InferenceError as error:
-        collected, outcome, message = _NO_TEXT, Dropped(Reason.ENGINE_ERROR), str(error)
-    stats = generation.stats
-    stats.ms["total"] = (clock() - started) * 1000
-    if isinstance(outcome, Dropped):
-        result = nothing(request, outcome.reason, stats, message)
-        return replace(result, token_ids=collected.token_ids)
-    return _shown(request, target, outcome, stats, collected.token_ids)
-
-
-_NO_TEXT = Collected("", None, Finish.ENDED)
+    in_comment = is_comment(target.snapshot, target.offset, place)
+    if in_comment and not (request.invoked or request.prose):
+        return nothing(request, Reason.PROSE)
+    rule = stop_rule(target, place, in_comment=in_comment)
+    writer = Writer(target, rule, backend, cancel, clock)
+    first = writer.write(watch=watch)
+    first.stats.confidence = confidence_of(first.collected.pieces, place)
+    outcome = _judge(request, place, first)
+    if isinstance(outcome, Edit):
+        others = _others(request, target, writer, first) if request.invoked else ()
+        result = _show(request, target, outcome, first, others)
+    else:
+        result = nothing(request, outcome.reason, first.stats, first.message)
+    first.stats.ms["total"] = (clock() - started) * 1000
+    return replace(result, token_ids=first.collected.token_ids)
 
 
 def refuse_place(request: CompletionRequest) -> Reason | None:
-    """Reasons that need no model: the cursor is inside a word, or the chosen entry is elsewhere."""
+    """Reasons that need no model and next to no time: the cursor is inside a word or in a document
+    of prose, or the chosen entry is elsewhere."""
     text, selected = request.snapshot.text, request.selected
     end = request.offset
     if selected is not None:
         if not selected.start <= request.offset <= selected.end:
             return Reason.SELECTED_MISMATCH
         end = selected.end
-    if not request.invoked and end < len(text) and _continues_word(text[end]):
+    if request.invoked:
+        return None
+    if end < len(text) and _continues_word(text[end]):
         return Reason.MID_WORD
+    if not request.prose and is_prose_document(request.snapshot, request.offset):
+        return Reason.PROSE
     return None
 
 
@@ -109,33 +105,60 @@ def with_selected(request: CompletionRequest) -> CompletionRequest:
     )
 
 
-def _outcome(collected: Collected, place: Place, cancel: CancelToken) -> Edit | Dropped:
-    if collected.finish is Finish.CANCELLED:
-        codes = {reason.value: reason for reason in Reason}
-        return Dropped(codes.get(cancel.reason or "", Reason.CANCELLED))
-    if collected.finish is Finish.DEADLINE and not collected.text.strip():
-        return Dropped(Reason.DEADLINE)
-    return postprocess(collected.text, place)
+def _judge(request: CompletionRequest, place: Place, first: Written) -> Edit | Dropped:
+    """Whether what was written is shown. What the user asked for by key is."""
+    outcome = first.outcome
+    if request.invoked or isinstance(outcome, Dropped):
+        return outcome
+    is_in_word = _continues_word(place.line_before[-1:]) and _continues_word(outcome.text[0])
+    if is_in_word and not request.healing:
+        return Dropped(Reason.MID_WORD)
+    if not is_sure(first.stats.confidence, request.eagerness):
+        return Dropped(Reason.LOW_CONFIDENCE)
+    return outcome
 
 
-def _shown(
+def _show(
     request: CompletionRequest,
     target: CompletionRequest,
     edit: Edit,
-    stats: CompletionStats,
-    token_ids: tuple[int, ...] | None,
+    first: Written,
+    others: Iterable[Edit],
 ) -> CompletionResult:
-    """The edit in offsets of the document as the editor has it."""
+    shown = _located(request, target, edit)
+    if shown is None:
+        return nothing(request, Reason.SELECTED_MISMATCH, first.stats)
+    located = (_located(request, target, other) for other in others)
+    alternatives = tuple(other for other in located if other is not None)
+    return CompletionResult(
+        shown.text, shown.start, shown.end, None, first.stats, alternatives=alternatives
+    )
+
+
+def _others(
+    request: CompletionRequest, target: CompletionRequest, writer: Writer, first: Written
+) -> Iterator[Edit]:
+    """Further items, no two of which leave the document in the same state."""
+
+    def accepted(edit: Edit) -> str | None:
+        shown, text = _located(request, target, edit), request.snapshot.text
+        return None if shown is None else text[: shown.start] + shown.text + text[shown.end :]
+
+    return writer.others(first, accepted)
+
+
+def _located(request: CompletionRequest, target: CompletionRequest, edit: Edit) -> TextEdit | None:
+    """The edit in offsets of the document as the editor has it; None where it does not begin with
+    the chosen entry."""
     start, end = request.offset - edit.num_left, request.offset + edit.num_right
-    text = edit.text
     selected = request.selected
-    if selected is not None:
-        start, end = selected.start, selected.end + edit.num_right
-        whole = target.snapshot.text[selected.start : target.offset]
-        text = whole[: len(whole) - edit.num_left] + text
-        if not text.startswith(selected.text):
-            return nothing(request, Reason.SELECTED_MISMATCH, stats)
-    return CompletionResult(text, start, end, None, stats, token_ids)
+    if selected is None:
+        return TextEdit(edit.text, start, end)
+    whole = target.snapshot.text[selected.start : target.offset]
+    text = whole[: len(whole) - edit.num_left] + edit.text
+    if not text.startswith(selected.text):
+        return None
+    return TextEdit(text, selected.start, selected.end + edit.num_right)
 
 
 def nothing(

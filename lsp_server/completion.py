@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from lsp_server.cancellation import CancelToken
@@ -105,6 +106,8 @@ class CompletionRequest:
     """Most different completions to give: the likeliest, and others that part from it."""
     eagerness: Eagerness = Eagerness.BALANCED
     """How sure the model must be; without effect on what was asked for by key or command."""
+    prose: bool = False
+    """Comments and documents of prose are completed too; what was asked for by key always is."""
     use_context: bool = True
     """The prompt may hold text of other files."""
     healing: bool = True
@@ -140,11 +143,26 @@ class CompletionStats:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     origin: Origin = Origin.ENGINE
+    confidence: float | None = None
+    """Estimated chance that the first line is right; None where nothing tells."""
     num_typed: int = 0
     """Characters that the user has typed since the text was asked for; they are left out of it."""
     ms: dict[str, float] = field(
         default_factory=lambda: {"load": 0.0, "prefill": 0.0, "decode": 0.0, "total": 0.0}
     )
+
+    def add(self, other: CompletionStats) -> None:
+        """Count what was done for a further item of the same answer."""
+        self.tokens += other.tokens
+        self.passes += other.passes
+        self.drafter_failures += other.drafter_failures
+        for name, counts in other.sources.items():
+            own = self.sources.setdefault(name, dict.fromkeys(counts, 0))
+            for key, count in counts.items():
+                own[key] += count
+        _add_positions(self.drafted_at, other.drafted_at)
+        _add_positions(self.accepted_at, other.accepted_at)
+        self.ms["decode"] += other.ms["prefill"] + other.ms["decode"]
 
     def as_json(self) -> dict[str, Any]:
         failures = {"drafter_failures": self.drafter_failures} if self.drafter_failures else {}
@@ -157,8 +175,15 @@ class CompletionStats:
             "reused_tokens": self.reused_tokens,
             "origin": self.origin.value,
             "num_typed": self.num_typed,
+            **({} if self.confidence is None else {"confidence": round(self.confidence, 3)}),
             "ms": {name: round(value, 3) for name, value in self.ms.items()},
         }
+
+
+def _add_positions(own: dict[str, list[int]], other: dict[str, list[int]]) -> None:
+    for name, counts in other.items():
+        sums = zip_longest(own.get(name, ()), counts, fillvalue=0)
+        own[name] = [mine + theirs for mine, theirs in sums]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class Record:
     insertions: tuple[Insertion, ...]
     reason: Reason | None
     message: str | None
+    confidence: float | None
 
     @classmethod
     def of(cls, spot: Spot, result: CompletionResult) -> Record | None:
@@ -73,6 +74,7 @@ class Record:
             insertions=insertions,
             reason=result.reason,
             message=result.message,
+            confidence=result.stats.confidence,
         )
 
     @property
@@ -101,7 +103,8 @@ class Record:
                 edits.setdefault(edit, whole)
         if not (edits or (is_same and self.reason is not None)) or not self.frame.holds(spot):
             return None
-        stats = CompletionStats(origin=Origin.CACHE if is_same else Origin.TYPED_THROUGH)
+        origin = Origin.CACHE if is_same else Origin.TYPED_THROUGH
+        stats = CompletionStats(origin=origin, confidence=self.confidence)
         if not edits:
             at = spot.request.offset
             silence = CompletionResult("", at, at, self.reason, stats, message=self.message)

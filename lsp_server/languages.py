@@ -45,14 +45,18 @@ class Language:
         A line comment that the last line is in is open. A quote of one character ends with its
         line, but for backticks.
         """
+        return self.left_open(text)[0]
+
+    def left_open(self, text: str) -> tuple[Zone, int]:
+        """The same, and where what is open begins; the end of the text where nothing is."""
         position = 0
         while (found := _opener(self).search(text, position)) is not None:
             mark = found[0]
             end = _end_of(self, mark).match(text, found.end())
             if end is None:
-                return Zone.STRING if mark in self.quotes else Zone.COMMENT
+                return Zone.STRING if mark in self.quotes else Zone.COMMENT, found.start()
             position = end.end()
-        return Zone.CODE
+        return Zone.CODE, len(text)
 
 
 @cache
@@ -183,6 +187,11 @@ _ALIASES = {
     "makefile": "make",
 }
 """Other ids that editors send, and suffixes of files, where they differ from the name."""
+
+
+def is_known(language_id: str, uri: str = "") -> bool:
+    """Whether there is more than a guess at a language's comments and quotes."""
+    return language_of(language_id, uri).name in _LANGUAGES
 
 
 def language_of(language_id: str, uri: str = "") -> Language:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lsp_server.brackets import open_brackets
+from lsp_server.brackets import code_only, open_brackets
 from lsp_server.indentation import (
     IndentStyle,
     chosen_style,
@@ -110,12 +110,13 @@ class Place:
     def header(self) -> str | None:
         """The line that opens an empty block at the cursor, if one does."""
         header = self.previous_line if self.on_blank_line else self.line_before
-        if header is None or not opens_block(header):
-            return None
-        following = self.next_line
-        if following is not None and indent_width(following) > indent_width(header):
+        if header is None or not opens_block(header) or self.is_above_deeper(header):
             return None
         return header
+
+    def is_above_deeper(self, line: str) -> bool:
+        """Whether what follows is indented more than a line before it."""
+        return self.next_line is not None and indent_width(self.next_line) > indent_width(line)
 
 
 def normalise_line_ends(text: str) -> str:
@@ -125,8 +126,17 @@ def normalise_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def is_comment_line(line: str) -> bool:
+    """By what comments begin with in most languages."""
+    return _COMMENT.match(line) is not None
+
+
 def opens_block(line: str) -> bool:
-    return line.rstrip().endswith(_OPENERS) and _COMMENT.match(line) is None
+    """A colon inside brackets is that of an entry."""
+    stripped = line.rstrip()
+    if not stripped.endswith(_OPENERS) or is_comment_line(line):
+        return False
+    return not (stripped.endswith(":") and open_brackets(code_only(line)) > 0)
 
 
 def closes_block(line: str) -> bool:

@@ -56,6 +56,7 @@ class RequestOptions:
     strict: bool = False
     temperature: float = 0.0
     seed: int = 0
+    prose: bool = False
     use_context: bool = True
     healing: bool = True
     automatic_deadline_ms: float | None = None
@@ -287,6 +288,7 @@ class Session:
             seed=options.seed,
             num_items=options.num_items if invoked else 1,
             eagerness=options.eagerness,
+            prose=options.prose,
             use_context=options.use_context,
             healing=options.healing,
             deadline_ms=(options.invoked_deadline_ms if invoked else options.automatic_deadline_ms),

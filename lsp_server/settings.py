@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
-from lsp_server.completion import Mode
+from lsp_server.completion import Eagerness, Mode
 
 SOURCES = ("lookup", "corpus", "heads", "draft", "early_exit")
 LOG_LEVELS = ("error", "warning", "info", "debug")
@@ -54,6 +54,13 @@ class Settings:
     """Name in the catalogue, a model folder, or `scripted:FILE`."""
     mode: Mode = Mode.AUTO
     """How much to complete: `line`, `block`, or `auto` for what the place suggests."""
+    eagerness: Eagerness = Eagerness.BALANCED
+    """How sure the model must be for its text to be shown while typing: `eager`, `balanced` or
+    `quiet`. What is asked for by key or command is always shown."""
+    prose: bool = False
+    """Complete while typing also in comments and documentation, and in documents of prose."""
+    num_items: int = _number(3, 1, 5)
+    """Most items when asked by key or command: the likeliest text, and others that part from it."""
     max_tokens: int = _number(64, 1, 1024)
     """Most tokens of one completion."""
     sources: tuple[str, ...] = _choice(("lookup", "corpus"), SOURCES)
@@ -106,6 +113,7 @@ ADDING = frozenset({"exclude", "languages_off"})
 """Of these the values of all layers count."""
 LOWERING = frozenset(
     {
+        "num_items",
         "max_tokens",
         "prompt_tokens",
         "max_file_bytes",

@@ -11,6 +11,7 @@ from typing import Any
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionRequest, CompletionResult, Snapshot
+from lsp_server.place import Place
 from lsp_server.scripted import Entry, ScriptedBackend
 
 CURSOR = "║"
@@ -29,6 +30,11 @@ def request_at(
     offset = text.index(CURSOR)
     snapshot = Snapshot("file:///case", 1, language, text.replace(CURSOR, ""))
     return replace(CompletionRequest(snapshot, offset), **options)
+
+
+def place_at(marked: str, line_end: str = "\n", language: str = "unknown") -> Place:
+    request = request_at(marked, line_end)
+    return Place.at(request.snapshot.text, request.offset, language_id=language)
 
 
 def ask(marked: str, model: str, line_end: str = "\n", **options: Any) -> CompletionResult:

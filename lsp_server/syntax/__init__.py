@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from lsp_server.languages import Language, Zone, language_of
 from lsp_server.syntax import grammars
-from lsp_server.syntax.tree import Definition, Parsed, Span
+from lsp_server.syntax.tree import Definition, Opening, Parsed, Span
 
 if TYPE_CHECKING:
     from tree_sitter import Language as Grammar
 
-__all__ = ["Definition", "Parsed", "Span", "Syntax", "Zone"]
+__all__ = ["Definition", "Opening", "Parsed", "Span", "Syntax", "Zone"]
 
 MAX_CHARACTERS = 200_000
 """Of a text that is parsed whole; right code takes 0.1 ms a thousand."""
@@ -30,6 +30,9 @@ _SEARCH = 2000
 _KEPT, _MOST_KEPT = 4, BEFORE + AFTER + _SEARCH
 """Parsed texts, and their characters, that are kept since one request asks several things of them;
 a tree takes some 20 bytes a character."""
+
+_WITH_SEMICOLON = frozenset(("java", "c", "cpp", "csharp", "php"))
+"""Languages in which a name alone is no statement."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _AFTER_BLANK = re.compile(r"\n[ \t\r]*\n([ \t]*)(?=\S)")
@@ -60,6 +63,17 @@ class Syntax:
         line_end = text.rfind("\n", offset, end)
         start = _window_start(text, offset - BEFORE)
         return self._window(text, start, line_end + 1 if line_end >= 0 else end)
+
+    def opening(self, text: str, offset: int) -> Opening | None:
+        """What text begins that is written at a place with nothing right of it on its line: on the
+        next line, where something stands left of it. None where that cannot be told."""
+        line = text[max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1 : offset]
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
+        pad = f"\n{indent}    " if line.strip() else ""
+        statement = "x;" if self.language.name in _WITH_SEMICOLON else "x"
+        parsed = self.around(text[:offset] + pad + statement + text[offset:], offset)
+        start = offset + len(pad)
+        return None if parsed is None else parsed.opening(start, start + len(statement))
 
     def adds_errors(self, text: str, start: int, end: int, insert: str) -> bool | None:
         """Whether `insert` in place of text[start:end] makes the text near it more wrong than it

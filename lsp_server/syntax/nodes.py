@@ -59,10 +59,20 @@ BLOCKS = frozenset(
         *("enum_variant_list", "match_block", "constructor_body", "switch_block", "switch_body"),
         *("body_statement", "block_body", "do_block", "do_group", "then", "do", "accessor_list"),
         *("enum_member_declaration_list", "statement_list", "initializer_list", "object"),
-        *("dictionary", "literal_value", "array", "list"),
+        *("dictionary", "literal_value", "array", "list", "object_type"),
     )
 )
 """Lists of statements, members or entries: what a header or an opening bracket begins."""
+
+BRANCHES = frozenset(
+    (
+        *("switch_case", "switch_default", "case_statement", "expression_case", "type_case"),
+        *("default_case", "communication_case", "switch_block_statement_group", "switch_section"),
+        *("default_statement", "labeled_statement", "if_statement", "elif_clause", "else_clause"),
+        *("else", "elsif", "when", "rescue", "ensure", "case_item", "begin"),
+    )
+)
+"""Nodes that in some language have statements behind a mark or a keyword, without a block."""
 
 COMMENT = re.compile(r".*comment")
 STRING = re.compile(r"(?!concatenated|system_lib).*string.*|.*char.*literal|rune_literal|heredoc.*")
@@ -102,6 +112,12 @@ def is_definition(node: Node) -> bool:
     if node.type in _DECLARATIONS:
         return any(child.type == "function_declarator" for child in _declarators(node))
     return False
+
+
+def is_docstring(node: Node) -> bool:
+    """A statement that is nothing but a string."""
+    children = node.named_children
+    return node.type == "expression_statement" and [child.type for child in children] == ["string"]
 
 
 def is_import(node: Node, text: str) -> bool:

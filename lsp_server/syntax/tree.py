@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lsp_server.languages import Language, Zone
 from lsp_server.syntax.nodes import (
     BLOCKS,
+    BRANCHES,
     COMMENT,
     CONTAINERS,
     STRING,
@@ -18,6 +19,7 @@ from lsp_server.syntax.nodes import (
     WRAPPERS,
     body_of,
     is_definition,
+    is_docstring,
     is_import,
     is_type,
     name_of,
@@ -32,6 +34,7 @@ _MAX_ERRORS = 100
 _MAX_DEPTH = 20
 """Of nested types and namespaces."""
 
+_SEPARATORS = frozenset((",", ";", ";;", "|", "\n"))
 _NOT_BLANK = re.compile(r"\S")
 _WORD = re.compile(r"[^\W\d][\w$]*")
 
@@ -55,6 +58,16 @@ class Definition:
     """It may have members: a class, an interface, a struct, an implementation."""
     owner: str = ""
     """The innermost type that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a place is the beginning of."""
+
+    is_block: bool
+    """Of a block that has nothing else in it but comments and a docstring."""
+    header: int
+    """In the line with which the block begins; the place itself where none does."""
 
 
 class Parsed:
@@ -142,6 +155,42 @@ class Parsed:
         if found is None or found.has_error or (self._is_cut and found.end_byte == len(self._text)):
             return None
         return self.start + len(self._text[: found.end_byte].rstrip())
+
+    def opening(self, start: int, end: int) -> Opening | None:
+        """What a statement begins that stands from `start` to `end`; None where the text is too
+        broken to tell, or nothing is around it."""
+        at = start - self.start
+        for node in self._path(at, at + 1):
+            is_around = node.start_byte < at
+            if node.type in BLOCKS or (node.type in BRANCHES and is_around):
+                has_mark = not node.children[0].is_named
+                header = node if has_mark else node.parent or node
+                is_block = self._is_alone(at, end - self.start, node, header)
+                return Opening(is_block, self.start + header.start_byte)
+            if is_around:
+                is_broken = node.is_error or node.parent is None
+                return None if is_broken else Opening(is_block=False, header=start)
+        return None
+
+    def _is_alone(self, start: int, end: int, block: Node, header: Node) -> bool:
+        """Whether a block has nothing before and behind a part of it. What stands no further right
+        than the header is none of it: an unclosed bracket has taken that in."""
+        children = [node for node in block.children if not COMMENT.fullmatch(node.type)]
+        before = [node for node in children if node.end_byte <= start]
+        if self._language.name == "python":
+            before = [node for node in before if not is_docstring(node)]
+        if before and (before[-1].is_named or before[-1].type in _SEPARATORS):
+            return False
+        width = self._column(header)
+        return not any(
+            node.is_named and node.start_byte >= end and self._column(node) > width
+            for node in children
+        )
+
+    def _column(self, node: Node) -> int:
+        """Blanks before the line in which a node begins."""
+        line = self._line_start(node.start_byte)
+        return len(self._text) - line - len(self._text[line:].lstrip(" \t"))
 
     def definitions(self) -> tuple[Definition, ...]:
         """Functions and types in the order of the text, members behind the type that has them."""

@@ -93,7 +93,7 @@ def test_a_known_answer_comes_in_the_same_turn_whatever_the_engine_does() -> Non
     run(main, writes("1"))
 
 
-OTHER = Snapshot("file:///other", 1, "plaintext", "b = ")
+OTHER = Snapshot("file:///other", 1, "python", "b = ")
 
 
 def test_what_needs_no_model_never_reaches_it() -> None:

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_server.amount import stop_rule
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionStats, Mode, Piece, Reason, Selected
 from lsp_server.errors import Cancelled, InferenceError
-from lsp_server.generation import Finish, collect, find_stop, stop_rule
-from lsp_server.place import Place
-from tests.marks import accepted, ask, request_at, unmark
+from lsp_server.generation import Finish, collect
+from lsp_server.stops import find_stop
+from tests.marks import accepted, ask, place_at, request_at, unmark
 
 
 class Tokens:
@@ -67,6 +68,11 @@ def test_the_token_that_meets_the_stop_is_the_last_one_taken():
 
 def test_a_model_that_ends_by_itself_keeps_its_text():
     assert answer(Tokens("1", "2")).text == "12"
+
+
+def rule_at(marked, line_end="\n", **options):
+    request = request_at(marked, line_end, **options)
+    return stop_rule(request, place_at(marked, line_end))
 
 
 def test_a_document_is_not_asked_for_inside_a_word():
@@ -223,11 +229,9 @@ def test_the_chosen_entry_and_a_repeated_rest():
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_auto_mode_follows_the_place(marked, mode, line_end):
-    request = request_at(marked, line_end)
-    place = Place.at(request.snapshot.text, request.offset)
-    assert stop_rule(Mode.AUTO, place).mode is mode
-    assert stop_rule(Mode.LINE, place).mode is Mode.LINE
-    assert stop_rule(Mode.BLOCK, place).mode is Mode.BLOCK
+    assert rule_at(marked, line_end).mode is mode
+    assert rule_at(marked, line_end, mode=Mode.LINE).mode is Mode.LINE
+    assert rule_at(marked, line_end, mode=Mode.BLOCK).mode is Mode.BLOCK
 
 
 raws = st.text("ab {}():=\n\t\r", max_size=60)
@@ -239,16 +243,14 @@ places = st.sampled_from(
 @given(marked=places, raw=raws, sizes=st.lists(st.integers(1, 9), max_size=40))
 def test_the_stop_does_not_depend_on_how_the_text_arrives(marked, raw, sizes):
     """A pass brings one token or several; what is kept is the same."""
-    request = request_at(marked)
-    rule = stop_rule(Mode.AUTO, Place.at(request.snapshot.text, request.offset))
+    rule = rule_at(marked)
     kept = [_collect(rule, _cut(raw, lengths)) for lengths in ([1] * len(raw), sizes)]
     assert kept[0] == kept[1]
 
 
 @given(marked=places, raw=raws)
 def test_a_stop_is_inside_the_text(marked, raw):
-    request = request_at(marked)
-    rule = stop_rule(Mode.AUTO, Place.at(request.snapshot.text, request.offset))
+    rule = rule_at(marked)
     stop = find_stop(raw.replace("\r", ""), rule)
     assert stop is None or 0 <= stop <= len(raw)
 

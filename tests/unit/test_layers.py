@@ -43,7 +43,12 @@ ORDER = (
     "lsp_server.session",
     "lsp_server.scheduler",
     "lsp_server.completer",
+    "lsp_server.confidence",
+    "lsp_server.items",
     "lsp_server.generation",
+    "lsp_server.stops",
+    "lsp_server.amount",
+    "lsp_server.prose",
     "lsp_server.postprocess",
     "lsp_server.place",
 )

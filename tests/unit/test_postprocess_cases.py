@@ -30,7 +30,8 @@ code = st.text('ab (){}[]";,:.=\n\t', max_size=40)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_golden_case(case):
     options = {key: case[key] for key in OPTIONS if key in case}
-    result = ask(case["doc"], case["model"], mode=Mode(case.get("mode", "auto")), **options)
+    mode = Mode(case.get("mode", "auto"))
+    result = ask(case["doc"], case["model"], mode=mode, prose=True, **options)
     if "reason" in case:
         assert (result.reason, result.text) == (Reason(case["reason"]), "")
     else:

@@ -17,6 +17,20 @@ LANGUAGES = sorted(grammars.PACKAGES)
 CODE, COMMENT, STRING = Zone.CODE, Zone.COMMENT, Zone.STRING
 
 
+@pytest.fixture
+def other_packages(monkeypatch):
+    """The table of packages, for a test to change: what was looked up is looked up again."""
+
+    def forget():
+        grammars.load.cache_clear()
+        syntax_module._syntax.cache_clear()
+
+    forget()
+    yield monkeypatch
+    monkeypatch.undo()
+    forget()
+
+
 def parsed_at(language, marked, line_end="\n"):
     text = unmark(marked, line_end)
     offset = text.index(CURSOR)
@@ -34,10 +48,10 @@ def test_every_grammar_of_the_extra_is_installed_and_fits(language):
     assert Syntax.of(language) is not None
 
 
-def test_an_unknown_language_and_one_without_its_package_have_no_syntax(monkeypatch):
+def test_an_unknown_language_and_one_without_its_package_have_no_syntax(other_packages):
     assert Syntax.of("plaintext") is None
     assert Syntax.of("", "file:///notes.txt") is None
-    monkeypatch.setitem(grammars.PACKAGES, "zig", ("no_such_package", "language"))
+    other_packages.setitem(grammars.PACKAGES, "zig", ("no_such_package", "language"))
     assert Syntax.of("zig") is None
 
 
@@ -46,8 +60,8 @@ def test_the_suffix_tells_the_language_where_the_editor_does_not():
     assert Syntax.of("typescriptreact") is Syntax.of("", "c:\\x\\y.TSX")
 
 
-def test_a_grammar_that_does_not_fit_is_warned_of_once_and_not_used(monkeypatch, caplog):
-    monkeypatch.setitem(grammars.PACKAGES, "lua", ("json", "dumps"))
+def test_a_grammar_that_does_not_fit_is_warned_of_once_and_not_used(other_packages, caplog):
+    other_packages.setitem(grammars.PACKAGES, "lua", ("json", "dumps"))
     assert [Syntax.of("lua") for _ in range(3)] == [None] * 3
     assert len(caplog.records) == 1
     assert "json" in caplog.text

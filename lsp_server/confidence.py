@@ -1,0 +1,127 @@
+"""How sure a model is of the first line it wrote, and whether that is enough to show it.
+
+A logistic model of few features estimates the chance that the line is exactly what the author would
+write. It knows the target's probabilities, the text and the place, and nothing of drafts or time,
+so that an answer does not depend on how fast it came. The weights are the default model's, made by
+`tabahead bench quality --calibrate`; other models are judged by the same ones until somebody
+calibrates for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+from lsp_server.completion import Eagerness, Piece
+from lsp_server.place import Place
+
+LEAST_TOTAL, LEAST_TOKEN = -25.0, -8.0
+"""Below these a line is hopeless all the same."""
+COPY = 10
+"""Characters in a row that stand in the document too are a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Of a first line, from its first token with text to the one that ends it; logarithms are
+    natural ones."""
+
+    total: float
+    """Log-probability of the line, at least LEAST_TOTAL."""
+    mean: float
+    """The same a token."""
+    lowest: float
+    """Log-probability of its least likely token, at least LEAST_TOKEN."""
+    first: float
+    """Of its first token against the runner-up alone."""
+    length: float
+    """Logarithm of the number of its tokens."""
+    copied: float
+    """Share of its characters that copy the document, 0 to 1."""
+    starts_line: float
+    """1 where nothing but blanks is left of the cursor, else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    bias: float
+    weights: Features
+
+
+WEIGHTS = Weights(
+    bias=3.583,
+    weights=Features(
+        total=0.516,
+        mean=5.428,
+        lowest=0.179,
+        first=1.013,
+        length=-1.474,
+        copied=0.356,
+        starts_line=1.341,
+    ),
+)
+
+THRESHOLDS = {Eagerness.EAGER: 0.03, Eagerness.BALANCED: 0.12, Eagerness.QUIET: 0.45}
+"""Confidence from which on a line is shown."""
+
+
+def confidence_of(pieces: Sequence[Piece], place: Place) -> float | None:
+    """The chance that the first line is right, 0 to 1; None where the model tells nothing, as a
+    script, or has written no line."""
+    features = features_of(pieces, place)
+    return None if features is None else confidence(features)
+
+
+def confidence(features: Features, by: Weights = WEIGHTS) -> float:
+    values = zip(astuple(by.weights), astuple(features), strict=True)
+    return 1 / (1 + math.exp(-by.bias - sum(weight * value for weight, value in values)))
+
+
+def is_sure(sureness: float | None, eagerness: Eagerness) -> bool:
+    """Whether a line is to be shown; one of which nothing is known is."""
+    return sureness is None or sureness >= THRESHOLDS[eagerness]
+
+
+def features_of(pieces: Sequence[Piece], place: Place) -> Features | None:
+    line, text = _first_line(pieces)
+    log_probs = [piece.log_prob for piece in line if piece.log_prob is not None]
+    if not log_probs or len(log_probs) < len(line) or not text.strip():
+        return None
+    return Features(
+        total=max(LEAST_TOTAL, sum(log_probs)),
+        mean=max(LEAST_TOKEN, sum(log_probs) / len(log_probs)),
+        lowest=max(LEAST_TOKEN, min(log_probs)),
+        first=-math.log1p(math.exp(-(line[0].margin or 0.0))),
+        length=math.log(len(line)),
+        copied=_copied(text, place),
+        starts_line=float(place.on_blank_line),
+    )
+
+
+def _first_line(pieces: Sequence[Piece]) -> tuple[list[Piece], str]:
+    """The pieces up to the end of the first line that has text, without those before it that only
+    say again what stands left of the cursor."""
+    line: list[Piece] = []
+    text = ""
+    for piece in pieces:
+        if not line and not piece.text:
+            continue
+        line.append(piece)
+        text += piece.text
+        if "\n" in text.lstrip():
+            break
+    return line, text.strip().partition("\n")[0]
+
+
+def _copied(line: str, place: Place) -> float:
+    """Share of a line's characters in pieces of COPY, some of them the cursor's own line's, that
+    stand elsewhere in the document's window."""
+    own = place.line_before.lstrip()[-COPY:]
+    whole, start = own + line, len(own)
+    others = "\n".join((*place.lines_before, *place.lines_after))
+    copied = set[int]()
+    for begin in range(max(0, start - COPY + 1), len(whole) - COPY + 1):
+        if whole[begin : begin + COPY] in others:
+            copied.update(range(max(begin, start), begin + COPY))
+    return len(copied) / len(line)
