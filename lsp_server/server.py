@@ -18,6 +18,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from lsp_server.answers import Answer
+from lsp_server.asking import RequestOptions
 from lsp_server.completion import Engine
 from lsp_server.documents import DocumentStore, Encoding
 from lsp_server.errors import TabaheadError
@@ -34,7 +35,7 @@ from lsp_server.params import (
 )
 from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Listener, RequestOptions, Session
+from lsp_server.session import Listener, Session
 from lsp_server.status import RESUME_COMMAND, Status, StatusSource
 from lsp_server.stdio import (
     Channel,

@@ -9,23 +9,20 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from lsp_server.acceptance import MAX_HEAD, Acceptance, Shown
 from lsp_server.answering import Answering
 from lsp_server.answers import Answer, Item
+from lsp_server.asking import RequestOptions, asked
 from lsp_server.completion import (
     CompletionRequest,
     CompletionResult,
-    Eagerness,
     Engine,
-    Mode,
     Reason,
-    Refusal,
-    Selected,
     Snapshot,
     TextEdit,
 )
@@ -40,36 +37,6 @@ logger = logging.getLogger(__name__)
 FIRST_PAGES = 3000
 """Characters of a document just opened whose prompt is read ahead: the cursor may be anywhere in
 them, and what is read before it is of use."""
-
-
-async def _no_disk(uri: str) -> None:
-    """Nothing on a disk decides."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestOptions:
-    """The settings that go into every request."""
-
-    mode: Mode = Mode.AUTO
-    max_tokens: int = 64
-    sources: tuple[str, ...] = ("lookup",)
-    strict: bool = False
-    temperature: float = 0.0
-    seed: int = 0
-    prose: bool = False
-    use_context: bool = True
-    healing: bool = True
-    automatic_deadline_ms: float | None = None
-    invoked_deadline_ms: float | None = None
-    num_items: int = 3
-    """Most items when asked by key; while typing there is one."""
-    eagerness: Eagerness = Eagerness.BALANCED
-    look_ahead: bool = True
-    """What may be asked for next is generated in idle time."""
-    refuse: Callable[[Snapshot], Refusal | None] = lambda snapshot: None
-    """Documents that get no completions, and why; never waits."""
-    look: Callable[[str], Awaitable[None]] = _no_disk
-    """Brings what `refuse` knows from the disk about a URI up to date; first await this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +192,9 @@ class Session:
             return Answer(Reason.EMPTY, message=message)
         if self._engine is None:
             return self._without_model
-        request = self._asked(params, snapshot, document)
+        request = asked(params, snapshot, document, options)
         self._learning.give(params.uri)
-        self._answering.looks_ahead = self.options.look_ahead
+        self._answering.looks_ahead = options.look_ahead
         try:
             result = await self._answering.answer(request)
         except Cancelled as cancelled:
@@ -254,45 +221,8 @@ class Session:
         if self.options.refuse(snapshot) is None and not self._is_paused:
             offset = min(offset_in(document), len(snapshot.text))
             self._learning.give(uri)
-            self._answering.ahead.prepare(self._engine, self._request(snapshot, offset))
-
-    def _asked(
-        self, params: InlineCompletionParams, snapshot: Snapshot, document: Document
-    ) -> CompletionRequest:
-        selected = None
-        if params.selected is not None:
-            where = params.selected.range
-            selected = Selected(
-                document.offset_at(where.start), document.offset_at(where.end), params.selected.text
-            )
-        request = self._request(snapshot, document.offset_at(params.position), params.invoked)
-        return replace(
-            request,
-            selected=selected,
-            tab_size=params.tab_size,
-            insert_spaces=params.insert_spaces,
-        )
-
-    def _request(self, snapshot: Snapshot, offset: int, invoked: bool = False) -> CompletionRequest:
-        """With all that the settings say."""
-        options = self.options
-        return CompletionRequest(
-            snapshot=snapshot,
-            offset=offset,
-            invoked=invoked,
-            mode=options.mode,
-            max_tokens=options.max_tokens,
-            sources=options.sources,
-            strict=options.strict,
-            temperature=options.temperature,
-            seed=options.seed,
-            num_items=options.num_items if invoked else 1,
-            eagerness=options.eagerness,
-            prose=options.prose,
-            use_context=options.use_context,
-            healing=options.healing,
-            deadline_ms=(options.invoked_deadline_ms if invoked else options.automatic_deadline_ms),
-        )
+            request = self.options.request(snapshot, offset)
+            self._answering.ahead.prepare(self._engine, request)
 
     def _answer_of(self, request: CompletionRequest, line: int, result: CompletionResult) -> Answer:
         """`line` is the cursor's."""

@@ -222,10 +222,10 @@ class Wiring:
         folders: Sequence[Path],
     ) -> Configuration:
         from lsp_server.admission import Admission
+        from lsp_server.asking import RequestOptions
         from lsp_server.file_rules import FileRules
         from lsp_server.paths import paths
         from lsp_server.server import Configuration
-        from lsp_server.session import RequestOptions
         from lsp_server.settings_layers import WORKSPACE_FILE, load
 
         _ = self.statistics  # made on this thread, before the inference thread counts with it

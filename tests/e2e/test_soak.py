@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from lsp_server.admission import MAX_KNOWN, Admission
+from lsp_server.asking import RequestOptions
 from lsp_server.backend import EngineBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete, refuse_place
@@ -23,7 +24,7 @@ from lsp_server.known import MAX_BYTES, MAX_RECORDS
 from lsp_server.loader import load_engine
 from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Listener, RequestOptions, Session
+from lsp_server.session import Listener, Session
 from lsp_server.settings import EngineSettings, Settings
 from tests.lsp_client import ServerProcess, at
 from tests.tiny_model import build_tiny_model

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_server.asking import RequestOptions
 from lsp_server.completion import Engine, Snapshot
 from lsp_server.context import KEEP, STEP, ContextStore, Snippet, heading, render
 from lsp_server.documents import DocumentStore
 from lsp_server.exclusion import refuse_document
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Listener, RequestOptions, Session
+from lsp_server.session import Listener, Session
 from lsp_server.settings import Settings
 
 CART = '''\

@@ -41,6 +41,12 @@ ORDER = (
     "lsp_server.commands.serve",
     "lsp_server.server",
     "lsp_server.session",
+    "lsp_server.answering",
+    "lsp_server.lookahead",
+    "lsp_server.inflight",
+    "lsp_server.known",
+    "lsp_server.spot",
+    "lsp_server.remainder",
     "lsp_server.scheduler",
     "lsp_server.completer",
     "lsp_server.confidence",
@@ -115,6 +121,12 @@ def test_the_steps_of_a_completion_import_only_inwards():
             for module in imports(file.relative_to(ROOT)):
                 for outer in ORDER[:inner_rank]:
                     assert not within(module, outer), f"{inner} imports {outer}"
+
+
+@pytest.mark.parametrize("name", ["known", "spot", "remainder", "pacing"])
+def test_what_is_known_needs_no_clock_thread_or_file(name):
+    used = {module.split(".")[0] for module in imports(Path(f"lsp_server/{name}.py"))}
+    assert used <= {"__future__", "collections", "dataclasses", "lsp_server", "sys"}
 
 
 def test_the_walk_sees_an_import_inside_a_function():

@@ -10,6 +10,7 @@ import pytest
 
 from lsp_server.acceptance import MAX_SHOWN, Shown
 from lsp_server.answers import Answer
+from lsp_server.asking import RequestOptions
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     CompletionRequest,
@@ -25,7 +26,7 @@ from lsp_server.completion import (
 from lsp_server.documents import DocumentStore, Position, Range
 from lsp_server.params import InlineCompletionParams, SelectedItem
 from lsp_server.scheduler import Scheduler
-from lsp_server.session import Listener, RequestOptions, Session
+from lsp_server.session import Listener, Session
 
 URI = "file:///a.py"
 PATIENCE = 20.0
