@@ -203,6 +203,17 @@ def test_all_trials_together_take_the_share_of_the_time_that_is_theirs():
     assert all(model.limits for model in models)
 
 
+def test_a_trial_never_takes_the_place_of_a_copy_that_pays():
+    controller = Controller(CHEAP)
+    learn(controller, "lookup", right=True)
+    learn(controller, "draft", right=False)
+    model = Source("draft", step_cost_ms=1.0)
+    both = combined([Source("lookup")], [model], controller)
+    for _ in range(4 * rounds_until_trial(model)):
+        assert both.propose(PROMPT, 3).source == "lookup"
+    assert model.limits == []
+
+
 def test_a_source_that_was_trained_drafts_at_once_and_is_left_alone_when_it_fails():
     controller = Controller(CHEAP)
     controller.expect_much("eagle")
@@ -289,8 +300,10 @@ def test_copies_that_do_not_pay_take_turns_in_being_judged():
 
 def test_a_strict_request_is_planned_with_the_strict_cost_of_a_plain_pass():
     """A plain pass of two rows costs what a pass with one drafted token does."""
-    dear = CostCurve(WIDTHS, (10.0, 14.0, 40.0, 60.0, 80.0, 100.0, 160.0, 300.0))
-    both = combined([Source("lookup", (1,))], controller=Controller(dear))
-    assert both._best_copy(PROMPT, 1, 1, None)[1] == pytest.approx(1 / 10.0)
+    controller = Controller(CostCurve(WIDTHS, (10.0, 14.0, 40.0, 60.0, 80.0, 100.0, 160.0, 300.0)))
+    learn(controller, "draft", right=True)
+    model = Source("draft", step_cost_ms=8.0)
+    both = combined([], [model], controller)
+    assert both.propose(PROMPT, 1).token_ids == ()
     both.strict = True
-    assert both._best_copy(PROMPT, 1, 1, None)[1] > 1 / 14.0
+    assert both.propose(PROMPT, 1).token_ids == (1,)

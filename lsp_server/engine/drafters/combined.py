@@ -20,8 +20,9 @@ from lsp_server.errors import Cancelled
 _log = logging.getLogger(__name__)
 
 TRIAL_SHARE = 0.02
-"""Of the time of plain passes, so much goes into trials: a priced source that is not asked is tried
-with one token whenever it can be paid for, since what it is worth shows only when it drafts."""
+"""Of the time of plain passes, so much goes into trials: where no copy pays, a priced source that
+is not asked is tried with one token whenever it can be paid for, since what it is worth shows only
+when it drafts. The text that it must read for that is bounded by the slot, so its turn comes."""
 _READING_ROUNDS = 64
 """Rounds that share the reading of a text. It is read once and drafted from until the document is
 left, for how many rounds nobody knows before: more than one completion has, fewer than a session.
@@ -97,11 +98,14 @@ class Combined:
             return Draft((), self.name)
         num_fresh = len(token_ids) - len(self._slot.token_ids)
         self._resting = {name: left - 1 for name, left in self._resting.items() if left > 1}
-        copied, copied_rate = self._best_copy(token_ids, limit, num_fresh, cancel)
+        _, plain_rate = self._controller.choose(Draft((), self.name), num_fresh, strict=self.strict)
+        copied, copied_rate = self._best_copy(token_ids, limit, num_fresh, plain_rate, cancel)
         share = TRIAL_SHARE * self._controller.curve.cost(1) / max(1, len(self._priced))
         for priced in self._priced:
             self._records[priced.name].credit_ms += share
         source, length = self._best_priced(token_ids, limit, num_fresh, copied_rate)
+        if source is None and copied_rate == plain_rate and num_fresh == 1:
+            source, length = self._due(token_ids), 1  # on a first pass heads have no state
         if source is None:
             return copied
         record = self._records[source.name]
@@ -113,14 +117,18 @@ class Combined:
         return drafted
 
     def _best_copy(
-        self, token_ids: Sequence[int], limit: int, num_fresh: int, cancel: CancelToken | None
+        self,
+        token_ids: Sequence[int],
+        limit: int,
+        num_fresh: int,
+        plain_rate: float,
+        cancel: CancelToken | None,
     ) -> tuple[Draft, float]:
-        choose, strict = self._controller.choose, self.strict
-        best, best_rate = Draft((), self.name), choose(Draft((), ""), num_fresh, strict=strict)[1]
+        best, best_rate = Draft((), self.name), plain_rate
         unpaid: list[Draft] = []
         for source in self._free:
             draft = self._ask(source, token_ids, limit, cancel)
-            length, rate = choose(draft, num_fresh, strict=strict)
+            length, rate = self._controller.choose(draft, num_fresh, strict=self.strict)
             if length and rate > best_rate:
                 best, best_rate = draft, rate
             elif draft.token_ids:
@@ -151,8 +159,7 @@ class Combined:
         self, token_ids: Sequence[int], limit: int, num_fresh: int, rate_to_beat: float
     ) -> tuple[PricedDrafter | None, int]:
         best: tuple[PricedDrafter | None, int] = (None, 0)
-        awake = [source for source in self._priced if source.name not in self._resting]
-        for source in awake:
+        for source in self._awake():
             last = self._records[source.name].last
             reading = source.reading_cost_ms(token_ids) / _READING_ROUNDS
             costs = [source.draft_cost_ms(depth) + reading for depth in range(1, limit + 1)]
@@ -161,11 +168,17 @@ class Combined:
             )
             if length and rate > rate_to_beat:
                 best, rate_to_beat = (source, length), rate
-        if best[0] is None and num_fresh == 1:  # on a first pass heads have no state to start from
-            for source in awake:
-                if self._records[source.name].credit_ms >= self._trial_ms(source, token_ids):
-                    return source, 1
         return best
+
+    def _awake(self) -> list[PricedDrafter]:
+        return [source for source in self._priced if source.name not in self._resting]
+
+    def _due(self, token_ids: Sequence[int]) -> PricedDrafter | None:
+        """The first source whose share of the time pays for a trial."""
+        for source in self._awake():
+            if self._records[source.name].credit_ms >= self._trial_ms(source, token_ids):
+                return source
+        return None
 
     def _trial_ms(self, source: PricedDrafter, token_ids: Sequence[int]) -> float:
         """What it costs to draft one token deep, to read the text for that, and to verify it."""
