@@ -28,6 +28,7 @@ MAX_BYTES = 4 * 2**20
 LASTING = frozenset(
     {
         Reason.EMPTY,
+        Reason.MID_WORD,
         Reason.MID_LINE,
         Reason.DUPLICATE_SUFFIX,
         Reason.REPETITION,

@@ -30,7 +30,7 @@ PASSING = {
 """They tell of the moment."""
 BEFORE_THE_ENGINE = {
     *(Reason.EXCLUDED, Reason.SECRET, Reason.TOO_LARGE, Reason.BINARY, Reason.NOT_OPEN),
-    *(Reason.MID_WORD, Reason.SELECTED_MISMATCH),
+    Reason.SELECTED_MISMATCH,
 }
 """Found anew at every request, before anything is looked up."""
 
@@ -42,7 +42,7 @@ def result(request: CompletionRequest, text: str, left: int = 0, right: int = 0,
         at - left,
         at + right,
         None,
-        CompletionStats(tokens=9, passes=4),
+        CompletionStats(tokens=9, passes=4, confidence=0.5),
         alternatives=tuple(TextEdit(unmark(other), at - left, at + right) for other in more),
     )
 
@@ -75,6 +75,7 @@ def test_the_same_place_has_the_same_answer_from_the_cache():
     assert (found.text, found.start, found.end) == ("1", 4, 4)
     assert (found.stats.origin, found.stats.num_typed) == (Origin.CACHE, 0)
     assert (found.stats.tokens, found.stats.passes) == (0, 0), "nothing was computed for it"
+    assert found.stats.confidence == 0.5, "that of the text"
 
 
 def test_what_was_typed_is_taken_from_it():
