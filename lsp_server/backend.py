@@ -6,28 +6,37 @@ Everything here runs on the inference thread; nothing here knows the protocol.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, CompletionStats, Piece, Snapshot
+from lsp_server.context import ContextStore
 from lsp_server.drafting import DraftSources
 from lsp_server.engine.controller import Controller
 from lsp_server.engine.decode import decode, read
 from lsp_server.engine.drafters.combined import Combined
+from lsp_server.engine.drafters.healed import Healed
 from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
-from lsp_server.engine.types import DecodeParams, DecodeStats
+from lsp_server.engine.types import Choice, DecodeParams, DecodeStats, Drafter, Step
 from lsp_server.errors import InferenceError
+from lsp_server.fim import template_for
 from lsp_server.place import normalise_line_ends
-from lsp_server.prompt import build_prompt
+from lsp_server.prompting import Prompt, Prompter
 from lsp_server.secret_text import Redactor, redact
+from lsp_server.selection import Snippet
 
 _MAX_LEARNED = 200_000
 """Characters of a document that the corpus takes: a tenth of a second of tokenizing."""
 _MAX_WAITING = 64
 """Accepted completions that wait for the corpus to be asked, which may be never."""
+_MAX_SHOWN = 16
+"""Documents of which it is remembered what text of other files their prompts hold."""
 
 
 class EngineBackend:
@@ -55,17 +64,29 @@ class EngineBackend:
         self._accepted: deque[str] = deque(maxlen=_MAX_WAITING)
         self._current: Snapshot | None = None
         self._redactor = Redactor()
+        self.prompter = Prompter(
+            tokenizer, template_for(tokenizer.control_id, model.manifest.fim_ids)
+        )
+        self._context = ContextStore()
+        self._shown: OrderedDict[str, tuple[Snippet, ...]] = OrderedDict()
+        """Document -> what its last prompt held of other files."""
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
         return EngineGeneration(self, request, cancel)
 
     def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
-        prompt_ids, _ = self.prompt_ids(request)
-        if prompt_ids:
-            read(self.model.slot(request.snapshot.uri), prompt_ids, request.strict, cancel)
+        self.catch_up(request)
+        prompt = self.prompt(request, is_idle=True)
+        if prompt.token_ids:
+            slot = self.model.slot(request.snapshot.uri)
+            read(slot, prompt.token_ids, request.strict, cancel)
 
-    def prompt_ids(self, request: CompletionRequest) -> tuple[list[int], list[int]]:
-        """Token ids of the prompt and of the text after the cursor."""
+    def prompt(self, request: CompletionRequest, *, is_idle: bool = False) -> Prompt:
+        """What the model is to be given. Raises InferenceError where there is no room for it.
+
+        Other text of other files than before is shown in idle time only (`is_idle`), or where the
+        prompt has to be read anyway: since it stands first, all behind it is read anew.
+        """
         room = self.model.spec.context_length - request.max_tokens - 1
         budget = min(self._prompt_tokens, room)
         if budget < 1:
@@ -73,23 +94,45 @@ class EngineBackend:
                 f"{request.max_tokens} new tokens leave no room for a prompt in a slot of"
                 f" {self.model.spec.context_length}; lower max_tokens or raise engine.slot_tokens."
             )
-        prompt = build_prompt(
-            request.snapshot, request.offset, budget, lambda text: len(self.tokenizer.encode(text))
+        snapshot, offset, prompter = request.snapshot, request.offset, self.prompter
+        made = partial(prompter.prompt, snapshot, offset, budget, healing=request.healing)
+        if not request.use_context:
+            return made()
+        best = self._context.snippets(
+            snapshot, offset, prompter.files_characters(budget), prompter.near_characters(budget)
         )
-        # Nothing but blanks is no text to continue.
-        ids = self.tokenizer.encode(prompt.prefix)[-budget:] if prompt.prefix.strip() else []
-        return ids, self.tokenizer.encode(prompt.suffix)
+        shown = self._shown.pop(snapshot.uri, best)
+        prompt = made(files=shown)
+        if shown != best and (is_idle or not self._is_read(snapshot.uri, prompt)):
+            shown = best
+            prompt = made(files=best)
+        self._shown[snapshot.uri] = shown
+        if len(self._shown) > _MAX_SHOWN:
+            self._shown.popitem(last=False)
+        return prompt
+
+    def _is_read(self, uri: str, prompt: Prompt) -> bool:
+        """Most of it is in the document's KV cache."""
+        num_read = common_prefix(self.model.slot(uri).token_ids, prompt.token_ids)
+        return 2 * num_read >= len(prompt.token_ids)
 
     def learn(self, snapshot: Snapshot) -> None:
-        """Put a document's text, without secrets, into the session corpus, for the other documents
-        to copy from."""
+        """Take note of a document's text, without secrets, for the other documents: to copy from,
+        and to show to the model."""
         text = self._redactor.redact(snapshot.uri, snapshot.text[:_MAX_LEARNED])
         text = normalise_line_ends(text)
         self.sources.corpus.put(snapshot.uri, self.tokenizer.encode(text))
+        self._context.learn(replace(snapshot, text=text))
 
     def forget(self, uri: str) -> None:
         self._redactor.forget(uri)
         self.sources.corpus.remove(uri)
+        self._context.forget(uri)
+        self._shown = OrderedDict(
+            (document, files)
+            for document, files in self._shown.items()
+            if document != uri and all(file.uri != uri for file in files)
+        )
         self.model.release(uri)
         if self._current is not None and self._current.uri == uri:
             self._current = None
@@ -97,9 +140,12 @@ class EngineBackend:
     def accepted(self, text: str) -> None:
         self._accepted.append(text)
 
-    def catch_up(self, snapshot: Snapshot) -> None:
-        """Before a request for `snapshot`: what was accepted, and the document that was left for it
-        with all that has been typed there."""
+    def catch_up(self, request: CompletionRequest) -> None:
+        """Before a request: what was accepted, and the document that was left for it with all that
+        has been typed there."""
+        if not request.use_context and "corpus" not in request.sources:
+            return
+        snapshot = request.snapshot
         while self._accepted:
             text = redact(self._accepted.popleft())
             self.sources.corpus.accept(self.tokenizer.encode(text))
@@ -116,6 +162,7 @@ class EngineBackend:
             "provider": self.model.provider,
             "threads": self.model.threads,
             "load_ms": round(self._load_ms, 1),
+            "infilling": self.prompter.template.describe(),
             "draft_ms": self.sources.describe(),
         }
 
@@ -134,6 +181,7 @@ class EngineGeneration:
         self._cancel = cancel
         self._decoding = DecodeStats()
         self._drafter: Combined | None = None
+        self._prompt = Prompt([])
         self._start = time.perf_counter()
 
     @property
@@ -149,6 +197,11 @@ class EngineGeneration:
             + (self._drafter.num_failures if self._drafter else 0),
             prompt_tokens=done.prompt_tokens,
             reused_tokens=done.reused_tokens,
+            prompt_parts={
+                "files": self._prompt.num_file_tokens,
+                "suffix": self._prompt.num_suffix_tokens,
+                "healed_bytes": len(self._prompt.seam.text),
+            },
             ms={
                 "load": self._backend._load_ms,
                 "prefill": done.prefill_ms,
@@ -159,30 +212,54 @@ class EngineGeneration:
 
     def __iter__(self) -> Iterator[Piece]:
         backend, request = self._backend, self._request
-        if "corpus" in request.sources:
-            backend.catch_up(request.snapshot)
-        prompt_ids, suffix_ids = backend.prompt_ids(request)
-        if not prompt_ids:
-            return  # nothing before the cursor: there is no text to continue
+        backend.catch_up(request)
+        self._prompt = prompt = backend.prompt(request)
+        if not prompt.token_ids:
+            return  # nothing around the cursor: there is no text to continue
+        text = TextStream(backend.tokenizer, prompt.seam.text)
+        for token_id in request.forced_ids:
+            yield Piece(text.push(token_id), token_id)
+        ends = backend.prompter.template.end_ids
+        for step in self._steps(prompt):
+            for token_id, choice in zip(step.token_ids, step.choices, strict=True):
+                if token_id in ends:
+                    return
+                yield _piece(text.push(token_id), token_id, choice)
+
+    def _steps(self, prompt: Prompt) -> Iterator[Step]:
+        backend, request = self._backend, self._request
         uri = request.snapshot.uri
         slot = backend.model.slot(uri)
         params = DecodeParams(
-            max_new_tokens=request.max_tokens,
+            max_new_tokens=request.max_tokens - len(request.forced_ids),
             temperature=request.temperature,
             seed=request.seed,
             strict=request.strict,
+            constraint=prompt.seam.constraint(backend.prompter.index, request.forced_ids),
+            with_choices=True,
         )
-        self._drafter = backend.sources.drafter(uri, slot, request.sources, suffix_ids, params)
-        steps = decode(
+        self._drafter = backend.sources.drafter(
+            uri, slot, request.sources, prompt.draft_suffix, params
+        )
+        drafter: Drafter | None = self._drafter
+        if drafter is not None and prompt.seam.token_ids and not request.forced_ids:
+            drafter = Healed(drafter, len(prompt.token_ids), prompt.seam.token_ids)
+        return decode(
             slot,
-            prompt_ids,
+            [*prompt.token_ids, *request.forced_ids],
             params,
-            drafter=self._drafter,
+            drafter=drafter,
             controller=backend.controller,
             stats=self._decoding,
             cancel=self._cancel,
         )
-        text = TextStream(backend.tokenizer)
-        for step in steps:
-            for token_id in step.token_ids:
-                yield Piece(text.push(token_id), token_id)
+
+
+def _piece(text: str, token_id: int, choice: Choice) -> Piece:
+    return Piece(
+        text,
+        token_id,
+        log_prob=choice.log_prob - choice.log_allowed,
+        margin=choice.log_prob - choice.runner_up_log_prob,
+        runner_up=choice.runner_up,
+    )

@@ -142,6 +142,9 @@ class CompletionStats:
     """Drafts that could not be made; each cost a plain step."""
     prompt_tokens: int = 0
     reused_tokens: int = 0
+    prompt_parts: dict[str, int] = field(default_factory=dict)
+    """Of the prompt's tokens, those of other `files` and of the `suffix`; and `healed_bytes`, which
+    are generated again. Empty for a script."""
     origin: Origin = Origin.ENGINE
     confidence: float | None = None
     """Estimated chance that the first line is right; None where nothing tells."""
@@ -173,6 +176,7 @@ class CompletionStats:
             "sources": self.sources,
             "prompt_tokens": self.prompt_tokens,
             "reused_tokens": self.reused_tokens,
+            "prompt_parts": self.prompt_parts,
             "origin": self.origin.value,
             "num_typed": self.num_typed,
             **({} if self.confidence is None else {"confidence": round(self.confidence, 3)}),
@@ -218,7 +222,8 @@ class Piece:
     text: str
     token_id: int | None = None
     log_prob: float | None = None
-    """Natural logarithm of the target's own probability of the token, before any processing."""
+    """Natural logarithm of the target's own probability of the token, before any processing: given
+    what stands before the cursor, where that is generated again."""
     margin: float | None = None
     """By how much that is above the runner-up's; below 0 where the token was drawn against odds."""
     runner_up: int | None = None

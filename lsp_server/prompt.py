@@ -1,6 +1,6 @@
-"""The text that a model sees: a window before the cursor, and what follows for drafts to copy from.
+"""The text that a model sees: a window before the cursor and one after it, and how far each goes.
 
-Pure text; whoever has a tokenizer passes its count. Line ends are `\\n` whatever the file has, so
+Pure text; whoever has a tokenizer passes its count. Line ends are `\n` whatever the file has, so
 that a file saved on Windows gives the same prompt.
 """
 
@@ -13,6 +13,14 @@ from dataclasses import dataclass
 from lsp_server.completion import Snapshot
 from lsp_server.place import normalise_line_ends
 
+FILES_SHARE = 4
+"""Other files and the path get a quarter of the budget at most: what is near tells more, and each
+of these tokens is one that the window moves on earlier."""
+
+SUFFIX_SHARE = 8
+"""The text after the cursor gets an eighth, where the model can be told of it: the next lines say
+what to lead to, those behind them little, and they are read anew whenever the cursor moves on."""
+
 ANCHOR_STEPS = (512, 128, 32)
 """The window's start moves in steps of so many characters and stays between them, so that the next
 keystroke finds its prompt in the KV cache. The smaller steps are for text with many tokens a
@@ -21,15 +29,29 @@ character, where the first would leave too little."""
 CHARACTERS_PER_TOKEN = 4
 """About the most that code has; bounds the text that is counted at all."""
 
-SUFFIX_CHARACTERS = 2000
+DRAFT_CHARACTERS = 2000
+"""Of the text after the cursor, for drafts to copy from."""
+
+_CLOSERS = ")]}>\"'`;:, \t"
+_AFTER = 2 * DRAFT_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    prefix: str
-    """What the model continues."""
-    suffix: str
-    """The text after the cursor, cut at a line end."""
+class Around:
+    """A document around the cursor."""
+
+    before: str
+    after: str
+    """Of a long text its beginning."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, offset: int) -> Around:
+        """`offset` in code points; a cursor inside a line end stands before it."""
+        text = snapshot.text
+        if text[offset - 1 : offset + 1] == "\r\n":
+            offset -= 1
+        before = normalise_line_ends(text[:offset])
+        return cls(before, normalise_line_ends(text[offset : offset + _AFTER]))
 
 
 def estimate_tokens(text: str) -> int:
@@ -38,34 +60,9 @@ def estimate_tokens(text: str) -> int:
     return num_ascii // 3 + 2 * (len(text) - num_ascii) + 1
 
 
-def build_prompt(
-    snapshot: Snapshot,
-    offset: int,
-    budget: int,
-    count: Callable[[str], int] = estimate_tokens,
-) -> Prompt:
-    """The prompt at `offset` (code points), with a prefix of at most `budget` tokens.
-
-    `count` gives the number of tokens of a text.
-    """
-    before, after = snapshot.split(offset)
-    if before.endswith("\r") and after.startswith("\n"):
-        before, after = before[:-1], "\r" + after
-    prefix = leave_out_blank(normalise_line_ends(before))
-    start = window_start(prefix, budget, count)
-    return Prompt(prefix[start:], suffix_window(after))
-
-
-def leave_out_blank(prefix: str) -> str:
-    """Cut the last blank or tab before the cursor.
-
-    Byte-level vocabularies give it to the word after it: indentation of four and `return` are three
-    blanks and ` return`. A prompt with all four ends in a token that the model has never seen at
-    this place, and one with none asks for a line at the margin. Of 100 indented lines from the
-    HumanEval infilling set the default model wrote 21 exactly after this cut, 2 without any of the
-    indentation and 1 with all of it. The model writes the blank itself; post-processing removes it.
-    """
-    return prefix[:-1] if prefix.endswith((" ", "\t")) else prefix
+def near_prefix(before: str, budget: int, count: Callable[[str], int] = estimate_tokens) -> str:
+    """The end of the text before the cursor, of at most `budget` tokens as `count` counts them."""
+    return before[window_start(before, budget, count) :]
 
 
 def window_start(prefix: str, budget: int, count: Callable[[str], int]) -> int:
@@ -104,10 +101,43 @@ def _anchor(prefix: str, index: int, step: int) -> int:
     return target
 
 
+def line_start(before: str) -> int:
+    """Where the cursor's line begins; of a longer one than a window's step its last steps only."""
+    start = before.rfind("\n") + 1
+    start += (len(before) - start) // ANCHOR_STEPS[0] * ANCHOR_STEPS[0]
+    while start < len(before) and unicodedata.combining(before[start]):
+        start += 1
+    return start
+
+
+def near_suffix(after: str, budget: int, count: Callable[[str], int] = estimate_tokens) -> str:
+    """The beginning of the text after the cursor, whole lines of at most `budget` tokens.
+
+    What closes the cursor's line is not told: it comes and goes while brackets are typed, and each
+    time all that stands behind it in the prompt would be read anew. A model that writes it too does
+    no harm: post-processing takes what is there already.
+    """
+    rest = after.partition("\n")[0]
+    text = after[len(rest) :] if not rest.strip(_CLOSERS) else after
+    text = _whole_lines(text, budget * CHARACTERS_PER_TOKEN)
+    while text and (num_tokens := count(text)) > budget:
+        text = _whole_lines(text, len(text) * budget // num_tokens)
+    return text
+
+
 def suffix_window(after: str) -> str:
-    """At most `SUFFIX_CHARACTERS` after the cursor, whole lines where there is a line end."""
-    text = normalise_line_ends(after[: 2 * SUFFIX_CHARACTERS])
-    if len(text) <= SUFFIX_CHARACTERS:
+    """At most `DRAFT_CHARACTERS` after the cursor, whole lines where there is a line end."""
+    return _whole_lines(after, DRAFT_CHARACTERS)
+
+
+def _whole_lines(text: str, num_characters: int) -> str:
+    """A beginning of at most so many characters; where that is no line's end, it ends between two
+    characters."""
+    if len(text) <= num_characters:
         return text
-    end = text.rfind("\n", 0, SUFFIX_CHARACTERS)
-    return text[: end + 1] if end >= 0 else text[:SUFFIX_CHARACTERS]
+    end = text.rfind("\n", 0, num_characters) + 1
+    if end == 0:
+        end = num_characters
+        while end > 0 and unicodedata.combining(text[end]):
+            end -= 1
+    return text[:end]

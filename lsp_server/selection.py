@@ -35,10 +35,14 @@ class Snippet:
     text: str
 
 
+def shown_path(uri: str) -> str:
+    """A file's folder and name, which is all that a model is told of where it is."""
+    return "/".join(path_of(uri).split("/")[-2:]).strip("/")
+
+
 def heading(uri: str, language_id: str) -> str:
-    """A comment line that tells a file's folder and name."""
-    path = "/".join(path_of(uri).split("/")[-2:]).strip("/")
-    return language_of(language_id, uri).comment(path) + "\n"
+    """A comment line with what is shown of the path."""
+    return language_of(language_id, uri).comment(shown_path(uri)) + "\n"
 
 
 def render(snippet: Snippet, language_id: str) -> str:

@@ -49,11 +49,13 @@ class Bench:
         return self.backend.controller
 
     def _prompt(self, case: Case, max_prompt: int) -> Prompt:
-        """As the product makes it, cut to the suite's length."""
+        """As the product makes it without healing, cut to the suite's length."""
         snapshot = Snapshot(case.name, 0, "", case.prefix + case.suffix)
-        request = CompletionRequest(snapshot, len(case.prefix), max_tokens=1)
-        token_ids, suffix_ids = self.backend.prompt_ids(request)
-        return Prompt(case.name, token_ids[-max_prompt:], suffix_ids)
+        request = CompletionRequest(
+            snapshot, len(case.prefix), max_tokens=1, healing=False, use_context=False
+        )
+        prompt = self.backend.prompt(request)
+        return Prompt(case.name, prompt.token_ids[-max_prompt:], list(prompt.draft_suffix))
 
     def lookup(self, prompt: Prompt) -> PromptLookup:
         drafter = PromptLookup()

@@ -71,6 +71,7 @@ def decode(
             return
         limit = min(remaining - 1, MAX_DRAFT)
         draft = _propose(drafter, history, limit, slot, params, stats, cancel)
+        draft = _without_barred(draft, history[len(prompt_ids) :], params)
         step = _round(slot, history, draft, controller, params, emitted, cancel)
         history.extend(step.token_ids)
         emitted += len(step.token_ids)
@@ -235,6 +236,20 @@ def _usable(draft: Draft, limit: int, room: int, spec: ModelSpec, greedy: bool) 
         if _is_known(token, spec) and depth <= limit and draft.parents[node] in kept:
             kept.add(node)
     return draft.select(sorted(kept - {ROOT})[:room])
+
+
+def _without_barred(draft: Draft, new_ids: Sequence[int], params: DecodeParams) -> Draft:
+    """Without what the constraint bars, which could not be accepted. A drawn draft stays whole."""
+    constraint = params.constraint
+    if constraint is None or draft.draft_probs is not None or constraint.allowed(new_ids) is None:
+        return draft
+    kept = {ROOT}
+    for node, token in enumerate(draft.token_ids):
+        *above, _ = (ROOT, *draft.path(node))
+        allowed = constraint.allowed([*new_ids, *(draft.token_ids[i] for i in above[1:])])
+        if above[-1] in kept and (allowed is None or token in allowed):
+            kept.add(node)
+    return draft.select(sorted(kept - {ROOT}))
 
 
 def _is_known(token: int, spec: ModelSpec) -> bool:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 64
 """Sets of ids that are kept: as many as the places where a user now types."""
+_MAX_CUT_TOKENS, _MAX_CUT_BYTES = 3, 16
+"""Of a text that is generated again: what a word is cut into that ends too soon. To cut more would
+only take time."""
 
 
 class ByteIndex:
@@ -41,6 +44,7 @@ class ByteIndex:
         pairs = sorted((text, token_id) for token_id, text in enumerate(token_bytes) if text)
         self._texts = [text for text, _ in pairs]
         self._ids = [token_id for _, token_id in pairs]
+        self._single_bytes = frozenset(text for text in self._texts if len(text) == 1)
         self._kept: OrderedDict[bytes, NDArray[np.intp]] = OrderedDict()
 
     def agreeing(self, text: bytes) -> NDArray[np.intp]:
@@ -56,6 +60,32 @@ class ByteIndex:
         if len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)
         return found
+
+    def num_to_cut(self, token_ids: Sequence[int]) -> int:
+        """How many tokens at the end of a text may have to be others once the text goes on: those
+        that some token begins with and is longer than, all of them together.
+
+        >>> index = ByteIndex([b"a", b"b", b"c", b"abc"])
+        >>> index.num_to_cut([2, 0, 1]), index.num_to_cut([0, 2])
+        (2, 0)
+
+        Of a text with a byte that no token stands for alone nothing is cut: there may be no way to
+        write it but the one it was written in.
+        """
+        num_cut, text = 0, b""
+        for count, token_id in enumerate(reversed(token_ids[-_MAX_CUT_TOKENS:]), start=1):
+            text = self.token_bytes[token_id] + text
+            if len(text) > _MAX_CUT_BYTES or not self._can_write(text):
+                break
+            num_cut = count if self._is_extended(text) else num_cut
+        return num_cut
+
+    def _can_write(self, text: bytes) -> bool:
+        return all(text[i : i + 1] in self._single_bytes for i in range(len(text)))
+
+    def _is_extended(self, text: bytes) -> bool:
+        following = bisect.bisect_right(self._texts, text)
+        return following < len(self._texts) and self._texts[following].startswith(text)
 
     def _range(self, text: bytes) -> list[int]:
         begin = bisect.bisect_left(self._texts, text)
@@ -73,22 +103,38 @@ class ByteIndex:
 
 
 class Healing:
-    """Constraint protocol: the generation begins with `text`."""
+    """Constraint protocol: the generation begins with `text`, or with `instead` if given."""
 
-    def __init__(self, index: ByteIndex, text: bytes) -> None:
-        """Where no token agrees with all that is left of `text`, all are allowed: that is so only
-        for bytes that the vocabulary cannot write."""
+    def __init__(
+        self,
+        index: ByteIndex,
+        text: bytes,
+        instead: bytes = b"",
+        begun_ids: Sequence[int] = (),
+    ) -> None:
+        """`text` and `instead` differ in their first byte; `begun_ids` are tokens at the end of the
+        prompt that belong to the generation already.
+
+        Where no token agrees with all that is left, all are allowed: that is so only for bytes that
+        the vocabulary cannot write, of which `ByteIndex.num_to_cut` cuts none.
+        """
         self._index = index
-        self._text = text
+        self._texts = (text, instead) if instead else (text,)
+        self._begun_ids = tuple(begun_ids)
 
     def allowed(self, new_ids: Sequence[int]) -> NDArray[np.intp] | None:
-        position = 0
-        for token_id in new_ids:
-            if position >= len(self._text):
-                return None
-            position += len(self._index.token_bytes[token_id])
-        left = self._text[position:]
-        if not left:
+        begun = self._begun(new_ids)
+        left = [text[len(begun) :] for text in self._texts if text.startswith(begun)]
+        if not left or not all(left):
             return None
-        ids = self._index.agreeing(left)
-        return ids if len(ids) else None
+        found = np.concatenate([self._index.agreeing(text) for text in left])
+        return np.sort(found) if len(found) else None
+
+    def _begun(self, new_ids: Sequence[int]) -> bytes:
+        """As much of the generation as there may be something to say about."""
+        begun, enough = b"", max(map(len, self._texts))
+        for token_id in (*self._begun_ids, *new_ids):
+            if len(begun) >= enough:
+                break
+            begun += self._index.token_bytes[token_id]
+        return begun

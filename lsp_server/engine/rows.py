@@ -68,18 +68,22 @@ class TargetRows:
     def choice(self, row: int, token: int) -> Choice:
         """How probable `token` was there, and what else might have come."""
         logits = self._logits[row]
-        top = logits.max()
-        log_total = float(top) + float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+        log_total = _log_sum_exp(logits)
+        log_allowed = 0.0
         allowed = self._allowed(row)
         others = logits.copy() if allowed is None else np.full_like(logits, -np.inf)
         if allowed is not None:
             others[allowed] = logits[allowed]
+            log_allowed = min(0.0, _log_sum_exp(logits[allowed]) - log_total)
         others[token] = -np.inf
         runner_up = int(others.argmax())
         if others[runner_up] == -np.inf:
             runner_up = token
         return Choice(
-            float(logits[token]) - log_total, runner_up, float(logits[runner_up]) - log_total
+            float(logits[token]) - log_total,
+            runner_up,
+            float(logits[runner_up]) - log_total,
+            log_allowed,
         )
 
     def _params_at(self, depth: int) -> DecodeParams:
@@ -100,3 +104,8 @@ class TargetRows:
 
     def _drafted(self, row: int) -> list[int]:
         return [self._draft.token_ids[node] for node in self._draft.path(row - 1)]
+
+
+def _log_sum_exp(logits: Logits) -> float:
+    top = logits.max()
+    return float(top) + float(np.log(np.exp(logits - top).sum(dtype=np.float64)))

@@ -49,6 +49,8 @@ class Choice:
     runner_up: int
     """The likeliest other token that was allowed; the token itself where there was no other."""
     runner_up_log_prob: float
+    log_allowed: float = 0.0
+    """Of all tokens together that were allowed; 0 where all were."""
 
 
 @dataclass(frozen=True, slots=True)

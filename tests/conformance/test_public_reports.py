@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lsp_server.prompt import build_prompt
+from lsp_server.prompt import Around
 from tests.editor import BYTES_A_UNIT, Editor
 from tests.lsp_client import ServerProcess
 from tests.marks import CURSOR, request_at, unmark
@@ -116,7 +116,7 @@ def test_each_entry_of_the_script_is_for_one_case():
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_28_the_prompt_is_the_same_for_both_line_ends(case):
     prompts = [
-        build_prompt(request.snapshot, request.offset, budget=100)
+        Around.of(request.snapshot, request.offset)
         for request in (request_at(case["doc"], end) for end in LINE_ENDS)
     ]
     assert prompts[0] == prompts[1]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lsp_server.completion import Mode, Reason
-from lsp_server.prompt import build_prompt
+from lsp_server.prompt import Around, near_prefix
 from tests.editor import BYTES_A_UNIT, Editor
 from tests.lsp_client import ServerProcess
 from tests.marks import ask, request_at
@@ -82,10 +82,10 @@ def test_52_every_item_has_a_range(client):
 def test_26_text_larger_than_the_budget_is_cut_between_characters(text):
     text *= 4000
     request = request_at(text + "║" + text)
-    prompt = build_prompt(request.snapshot, request.offset, budget=200)
-    assert text.endswith(prompt.prefix)
-    assert 0 < len(prompt.prefix) <= 200
-    assert prompt.prefix[0] != "\u0301"
+    prefix = near_prefix(Around.of(request.snapshot, request.offset).before, budget=200)
+    assert text.endswith(prefix)
+    assert 0 < len(prefix) <= 200
+    assert prefix[0] != "\u0301"
 
 
 MARKERS = (
