@@ -5,7 +5,9 @@ What the disk says of them (ignore files, where links lead) is `file_rules`.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from fnmatch import translate
+from functools import lru_cache
 
 from lsp_server.completion import Reason, Refusal, Snapshot
 from lsp_server.secret_text import has_private_key
@@ -54,8 +56,8 @@ def refuse_name(uri: str, settings: Settings) -> Refusal | None:
 def _refuse_secret(path: str) -> Refusal | None:
     *folders, name = path.split("/")
     name = name.rstrip(". ")  # Windows opens the file without them
-    for pattern in SECRET_NAMES:
-        if fnmatchcase(name, pattern):
+    for pattern, regex in _secret_names().items():
+        if regex.match(name):
             message = f"Files named `{pattern}` hold keys or passwords; they are left alone."
             return Refusal(Reason.SECRET, message)
     for folder in folders:
@@ -87,13 +89,23 @@ def _refuse_content(snapshot: Snapshot, settings: Settings) -> Refusal | None:
 
 def matches(path: str, pattern: str) -> bool:
     """Globs as users write them: `*.md` for any name, `docs/` for a folder, `a/**/b.py`."""
+    return any(regex.match(path) for regex in _regexes(pattern))
+
+
+@lru_cache(maxsize=4096)
+def _regexes(pattern: str) -> tuple[re.Pattern[str], ...]:
+    """Compiled once: each request asks for all of them."""
     pattern = pattern.replace("\\", "/").removeprefix("./").removeprefix("**/")
     if pattern.endswith("/"):
         pattern += "*"
-    wanted = {pattern, pattern.replace("/**/", "/")}
-    return any(
-        fnmatchcase(path, glob) or fnmatchcase(path, f"*/{glob.lstrip('/')}") for glob in wanted
-    )
+    wanted = dict.fromkeys((pattern, pattern.replace("/**/", "/")))
+    globs = [glob for one in wanted for glob in (one, f"*/{one.lstrip('/')}")]
+    return tuple(re.compile(translate(glob)) for glob in globs)
+
+
+@lru_cache(maxsize=1)
+def _secret_names() -> dict[str, re.Pattern[str]]:
+    return {pattern: re.compile(translate(pattern)) for pattern in SECRET_NAMES}
 
 
 def is_too_large(text: str, max_bytes: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,9 @@ SECTION = "tabahead"
 WORKSPACE_FILE = "tabahead.toml"
 MAX_FILE_BYTES = 64 * 1024
 """Of a settings file; a larger one is none."""
+
+MAX_NAMES = 500
+"""In a list; each request compares all of them."""
 
 _FOREIGN = {"editorInfo", "editorPluginInfo"}
 """What Copilot clients send as `initializationOptions` besides."""
@@ -153,7 +157,7 @@ def _accepted(layer: Layer, name: str, raw: Any, keys: Mapping[str, Key]) -> Any
     except ValueError as error:
         ignored = "" if layer.must_be_right else "; it is ignored"
         raise SettingsError(
-            f"`{name}` in {layer.name} must be {error}, not {raw!r}{ignored}."
+            f"`{name}` in {layer.name} must be {error}, not {reprlib.repr(raw)}{ignored}."
         ) from error
 
 
@@ -200,6 +204,8 @@ def _names(raw: Any, choices: Sequence[str] | None) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ValueError("a list of strings")
     names = [name for name in names if name]
+    if len(names) > MAX_NAMES:
+        raise ValueError(f"a list of at most {MAX_NAMES} strings")
     if choices is None:
         return tuple(names)
     if names == ["none"]:

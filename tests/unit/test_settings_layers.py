@@ -92,6 +92,7 @@ def test_an_unknown_key_gets_the_nearest_name():
         ("sources", "lookup,magic"),
         ("exclude", {"a": 1}),
         ("exclude", [1]),
+        ("exclude", ["*.md"] * 501),
         ("log_level", "loud"),
         ("engine.threads", None),
     ],
