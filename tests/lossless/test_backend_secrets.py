@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def engine(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TABAHEAD_HOME", str(tmp_path / "home"))
-    settings = Settings(model=str(folder), sources=("corpus",), prompt_tokens=200)
+    settings = Settings(model=str(folder), sources=("corpus",), prompt_tokens=480)
     return load_engine(settings, lambda *_: None, CancelToken())
 
 
@@ -49,6 +49,24 @@ def test_a_token_in_code_stays_out_of_the_corpus_whichever_way_the_code_comes(en
     assert len(texts) == 2
     assert all("***" in text and TOKEN[:12] not in text for text in texts)
     assert any(text.endswith(AFTER) for text in texts)
+
+
+def test_what_the_model_is_shown_of_other_files_has_no_secrets_and_nothing_refused(engine):
+    shop = "class Basket:\n    def rate_of(self, code):\n        return self.rates[code]\n"
+    user = "basket = Basket()\nprices = []\nfor code in codes:\n    pass\nbasket.rate_of("
+    here = Snapshot("file:///here.py", 1, "python", user)
+    asked = CompletionRequest(here, len(user), max_tokens=2)
+
+    def prompt() -> str:
+        return engine.tokenizer.decode(list(engine.prompt(asked, is_idle=True).token_ids))
+
+    engine.learn(Snapshot("file:///shop.py", 1, "python", f'{shop}    token = "{TOKEN}"\n'))
+    shown = prompt()
+    assert "def rate_of(self, code)" in shown
+    assert "***" in shown
+    assert TOKEN[:12] not in shown
+    engine.forget("file:///shop.py")
+    assert "def rate_of" not in prompt()
 
 
 def test_a_document_that_is_refused_is_gone_from_the_corpus(engine):
