@@ -17,6 +17,7 @@ from lsp_server.backend import EngineBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete, refuse_place
 from lsp_server.completion import Engine
+from lsp_server.context import MAX_CHARACTERS, MAX_FILES
 from lsp_server.documents import Change, DocumentStore, Position, Range
 from lsp_server.file_rules import FileRules
 from lsp_server.ignore_files import IgnoreFiles
@@ -154,6 +155,9 @@ class Day:
         model, answering = self.backend.model, self.session._answering
         assert len(model._slots) <= model._max_slots
         assert self.backend.sources.corpus.num_tokens <= 200_000
+        assert len(self.backend._context._files) <= MAX_FILES
+        assert self.backend._context.num_characters <= MAX_CHARACTERS
+        assert len(self.backend._redactor) <= MAX_FILES
         assert len(answering.known) <= MAX_RECORDS
         assert answering.known.num_bytes <= MAX_BYTES
         assert set(answering._desks) <= set(self.session.documents.uris())
