@@ -74,8 +74,9 @@ class ByteIndex:
         """
         num_cut, text = 0, b""
         for count, token_id in enumerate(reversed(token_ids[-_MAX_CUT_TOKENS:]), start=1):
-            text = self.token_bytes[token_id] + text
-            if len(text) > _MAX_CUT_BYTES or not self._can_write(text):
+            own = self.token_bytes[token_id]
+            text = own + text
+            if not own or len(text) > _MAX_CUT_BYTES or not self._can_write(text):
                 break
             num_cut = count if self._is_extended(text) else num_cut
         return num_cut
