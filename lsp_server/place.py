@@ -68,6 +68,7 @@ class Place:
         tail = normalise_line_ends(text[offset : offset + WINDOW]).split("\n")
         whole_head = head[:-1] if start == 0 else head[1:-1]
         whole_tail = tail[1:] if offset + WINDOW >= len(text) else tail[1:-1]
+        window = (*whole_head, head[-1] + tail[0], *whole_tail)
         return cls(
             line_before=head[-1],
             rest=tail[0],
@@ -75,7 +76,7 @@ class Place:
             lines_after=tuple(whole_tail),
             at_end=_NOT_BLANK.search(text, offset) is None,
             has_strike_tag="<s>" in text[start : offset + WINDOW],
-            style=chosen_style(detect_style((*whole_head, *whole_tail)), tab_size, insert_spaces),
+            style=chosen_style(detect_style(window), tab_size, insert_spaces),
             language_id=language_id,
             before=text[:offset],
             after=text[offset:],

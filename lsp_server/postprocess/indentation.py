@@ -150,8 +150,9 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
         usual = {style.columns(previous) + style.width}
     else:
         usual = _enclosing(place, style)
-        if place.next_line is not None:
-            usual.add(style.columns(place.next_line))
+        following = place.line_before + place.rest if place.rest.strip() else place.next_line
+        if following is not None:
+            usual.add(style.columns(following))
     is_level = not is_inside and wanted in usual and present not in usual
     if len(leading) == 1 and present and not is_level:
         return present, present

@@ -78,9 +78,10 @@ async def session(client: LanguageClient) -> None:
         await running
     assert cancelled.value.code == -32800
 
-    burst = [client.text_document_inline_completion_async(ask(n % 3, 2)) for n in range(100)]
+    burst = [client.text_document_inline_completion_async(ask(n % 3, 4)) for n in range(100)]
+    burst.append(client.text_document_inline_completion_async(ask(1, 14)))
     answers = await asyncio.gather(*burst)
-    assert len(answers) == 100
+    assert len(answers) == 101
     assert items(answers[-1])
 
     await client.shutdown_async(None)
