@@ -23,6 +23,7 @@ from lsp_server.completion import (
 )
 from lsp_server.confidence import confidence_of, is_sure
 from lsp_server.items import Clock, Writer, Written
+from lsp_server.languages import language_of
 from lsp_server.place import Place
 from lsp_server.postprocess import Dropped, Edit
 from lsp_server.prose import is_comment, is_prose_document
@@ -46,7 +47,7 @@ def complete(
     place = Place.at(
         target.snapshot.text,
         target.offset,
-        language_id=target.snapshot.language_id,
+        language_id=language_of(target.snapshot.language_id, target.snapshot.uri).name,
         tab_size=target.tab_size,
         insert_spaces=target.insert_spaces,
     )

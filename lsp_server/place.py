@@ -48,6 +48,7 @@ class Place:
     style: IndentStyle | None = None
     """What new lines are indented with; None where neither editor nor document tells."""
     language_id: str = ""
+    """The editor's, or the name that `languages` has for it."""
     before: str = ""
     """The whole text before the cursor, as the editor has it."""
     after: str = ""
