@@ -79,7 +79,7 @@ class Settings:
     seed: int = _number(0, 0, 2**63 - 1)
     """Start of the random numbers where the temperature is above 0."""
     prompt_tokens: int = _number(1024, 16, 100_000)
-    """Most tokens of text before the cursor that the model sees."""
+    """Most tokens that the model sees of the text around the cursor and of other files."""
     context: bool = True
     """The prompt may also hold text of other files that were open in this session."""
     healing: bool = True

@@ -1,0 +1,230 @@
+"""The product's own path from a request to the model: every family's prompt on a tiny real graph,
+text of other files, reading ahead, healing, tokens that are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lsp_server.backend import EngineBackend
+from lsp_server.cancellation import CancelToken
+from lsp_server.completion import CompletionRequest, Snapshot
+from lsp_server.loader import load_engine
+from lsp_server.settings import Settings
+from tests.fim_models import VOCAB, VOCABULARIES, build_family_model
+from tests.tiny_model import build_tiny_model
+
+BEFORE = "from b import tally_up\n\ndef total(values):\n    result = tally_up(values)\n    res"
+AFTER = "\n    return result\n"
+OTHER = "def tally_up(values):\n    return 0\n"
+A, B = "file:///w/a.py", "file:///w/b.py"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    build_tiny_model(folder, vocab=VOCAB)
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def home(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TABAHEAD_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def family(request, tiny, tmp_path_factory) -> tuple[str, EngineBackend]:
+    folder = tmp_path_factory.mktemp("family") / "model"
+    build_family_model(tiny, folder, VOCABULARIES[request.param])
+    return request.param, load(folder)
+
+
+@pytest.fixture
+def engine(tiny) -> EngineBackend:
+    return load(tiny)
+
+
+def load(folder) -> EngineBackend:
+    settings = Settings(model=str(folder), sources=("lookup",), prompt_tokens=450)
+    return load_engine(settings, lambda *_: None, CancelToken())
+
+
+def request(before=BEFORE, after=AFTER, uri=A, **options) -> CompletionRequest:
+    snapshot = Snapshot(uri, 1, "python", before + after)
+    options.setdefault("max_tokens", 24)
+    return CompletionRequest(snapshot, len(before), **options)
+
+
+def pieces(engine, asked):
+    return list(engine.generate(asked, CancelToken()))
+
+
+def tokens(engine, asked):
+    return [piece.token_id for piece in pieces(engine, asked)]
+
+
+# Each family
+
+
+def test_strict_text_is_the_same_with_drafts_as_without_and_has_no_marker(family):
+    name, engine = family
+    control = VOCABULARIES[name].control
+    for cut in (len(BEFORE), 40, 25):
+        plain = pieces(engine, request(BEFORE[:cut], sources=(), strict=True))
+        assert plain
+        assert not any(spelling in "".join(p.text for p in plain) for spelling in control)
+        for _ in range(2):
+            drafted = pieces(engine, request(BEFORE[:cut], sources=("lookup",), strict=True))
+            assert [p.token_id for p in drafted] == [p.token_id for p in plain]
+
+
+def test_the_engine_says_how_it_fills_in(family):
+    name, engine = family
+    said = engine.describe()["infilling"]
+    assert said.startswith("not supported" if name == "none" else f"{name}, ")
+
+
+def test_the_text_after_the_cursor_is_told_only_to_models_that_know_how(family):
+    name, engine = family
+    generation = engine.generate(request(), CancelToken())
+    assert list(generation)
+    assert (generation.stats.prompt_parts["suffix"] > 0) == (name != "none")
+    assert generation.stats.as_json()["prompt_parts"]["healed_bytes"] > 0
+
+
+def test_a_marker_ends_the_generation_before_it(engine):
+    written = tokens(engine, request())
+    at = next(i for i, token in enumerate(written) if token not in written[:i] and i > 2)
+    template = replace(engine.prompter.template, end_ids=frozenset({written[at]}))
+    engine.prompter.template = template
+    assert tokens(engine, request()) == written[:at]
+    assert tokens(engine, request(sources=("lookup",))) == written[:at]
+
+
+# What is generated again
+
+
+def test_the_text_begins_behind_the_cursor(engine):
+    """Whatever is healed: what is generated is that, and then the text."""
+    for end in range(20, len(BEFORE)):
+        found = pieces(engine, request(BEFORE[:end]))
+        seam = engine.prompt(request(BEFORE[:end])).seam
+        raw = engine.tokenizer.decode([piece.token_id for piece in found])
+        if not seam.instead or not raw.startswith("\n"):
+            assert raw.startswith(seam.text.decode())
+            raw = raw[len(seam.text) :]
+        assert raw.startswith("".join(piece.text for piece in found))
+
+
+def test_without_healing_the_prompt_is_all_that_stands_before_the_cursor(engine):
+    asked = request(BEFORE, healing=False, use_context=False)
+    assert engine.tokenizer.decode(engine.prompt(asked).token_ids) == BEFORE
+    assert not engine.prompt(asked).seam.text
+    assert engine.prompt(replace(asked, healing=True)).seam.text
+
+
+def test_given_tokens_are_where_the_generation_begins(engine):
+    """So another text can part from the first one at any of its tokens, healed ones included."""
+    whole = pieces(engine, request(strict=True))
+    ids = tuple(piece.token_id for piece in whole)
+    for cut in (1, 2, 5, len(ids) - 1):
+        found = pieces(engine, request(strict=True, forced_ids=ids[:cut]))
+        assert tuple(piece.token_id for piece in found) == ids
+        assert [piece.text for piece in found] == [piece.text for piece in whole]
+        assert [piece.log_prob is None for piece in found[:cut]] == [True] * cut
+    other = whole[1].runner_up
+    found = tokens(engine, request(strict=True, forced_ids=(ids[0], other)))
+    assert tuple(found[:2]) == (ids[0], other)
+
+
+def test_given_tokens_share_the_cache(engine):
+    ids = tuple(tokens(engine, request()))
+    generation = engine.generate(request(forced_ids=ids[:5]), CancelToken())
+    list(generation)
+    assert generation.stats.reused_tokens >= generation.stats.prompt_tokens - 2
+
+
+def test_pieces_say_how_sure_the_model_was(engine):
+    for piece in pieces(engine, request()):
+        assert piece.log_prob is not None
+        assert piece.log_prob <= 1e-6
+        assert piece.margin is not None
+        assert piece.margin >= 0  # greedy
+        assert piece.runner_up != piece.token_id
+
+
+# Text of other files
+
+
+def shows_other(prompt) -> bool:
+    return prompt.num_file_tokens > 0
+
+
+def test_text_of_other_files_is_shown_where_the_prompt_is_read_anyway(engine):
+    engine.learn(Snapshot(B, 1, "python", OTHER))
+    assert shows_other(engine.prompt(request()))
+    assert not shows_other(engine.prompt(request(use_context=False)))
+
+
+def test_a_prompt_that_is_read_keeps_its_head_until_there_is_time(engine):
+    """Typing never waits for other files' text; idle time brings it."""
+    list(engine.generate(request(), CancelToken()))
+    engine.learn(Snapshot(B, 1, "python", OTHER))
+    assert not shows_other(engine.prompt(request(BEFORE + "u")))
+    engine.prepare(request(BEFORE + "u"), CancelToken())
+    assert shows_other(engine.prompt(request(BEFORE + "ul")))
+    generation = engine.generate(request(BEFORE + "ul"), CancelToken())
+    list(generation)
+    assert generation.stats.prompt_parts["files"] > 0
+    assert generation.stats.prompt_tokens - generation.stats.reused_tokens <= 8
+
+
+def test_a_file_that_is_to_be_forgotten_is_shown_no_longer(engine):
+    engine.learn(Snapshot(B, 1, "python", OTHER))
+    list(engine.generate(request(), CancelToken()))
+    engine.forget(B)
+    assert not shows_other(engine.prompt(request()))
+
+
+def test_without_context_the_prompt_is_that_of_an_engine_that_knows_nothing(engine):
+    asked = request(use_context=False)
+    fresh = engine.prompt(asked)
+    engine.learn(Snapshot(B, 1, "python", OTHER))
+    list(engine.generate(request(), CancelToken()))
+    assert engine.prompt(asked) == fresh
+
+
+def test_a_document_that_was_left_is_shown_to_the_next(engine):
+    list(engine.generate(request(OTHER, "", uri=B, sources=()), CancelToken()))
+    list(engine.generate(request(sources=()), CancelToken()))
+    assert shows_other(engine.prompt(request()))
+
+
+def test_a_secret_of_another_file_is_not_shown(engine):
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    engine.learn(Snapshot(B, 1, "python", f"def tally_up(values):\n    token = '{secret}'\n"))
+    prompt = engine.prompt(request())
+    assert shows_other(prompt)
+    assert secret not in engine.tokenizer.decode(prompt.token_ids)
+
+
+# Reading ahead
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_prompt_that_was_read_ahead_is_not_read_again(engine, strict):
+    asked = request(strict=strict)
+    engine.prepare(asked, CancelToken())
+    generation = engine.generate(asked, CancelToken())
+    found = [piece.token_id for piece in generation]
+    assert generation.stats.reused_tokens == generation.stats.prompt_tokens - 1
+    engine.model.slot(A).truncate(0)
+    assert tokens(engine, asked) == found
+
+
+def test_nothing_is_read_ahead_of_an_empty_document(engine):
+    engine.prepare(request("", ""), CancelToken())
+    assert not engine.model.slot(A).token_ids
