@@ -140,30 +140,41 @@ def _first_columns(text: str, place: Place, style: IndentStyle) -> tuple[int, in
     present, wanted = style.columns(place.line_before), style.columns(leading)
     if wanted == present == 0:
         return 0, _column_inside(text, place, style)
-    if not leading or wanted == present:
+    if not leading:
         return present, present
-    previous = place.previous_line or ""
-    is_inside = opens_block(previous)
-    if is_inside and place.style is None:
-        usual = {wanted} if wanted > style.columns(previous) else set()
-    elif is_inside:
-        usual = {style.columns(previous) + style.width}
-    else:
-        usual = _enclosing(place, style)
-        following = place.line_before + place.rest if place.rest.strip() else place.next_line
-        if following is not None:
-            usual.add(style.columns(following))
+    usual, is_inside = _usual_columns(wanted, place, style)
+    if is_inside and present not in usual:
+        absolute = (wanted,) if len(leading) > 1 or present == 0 else ()
+        continued = (*absolute, present + wanted, present - 1 + wanted)
+        column = next((column for column in continued if column in usual), None)
+        if column is not None:
+            return column, column
     is_level = not is_inside and wanted in usual and present not in usual
-    if len(leading) == 1 and present and not is_level:
+    is_seam = len(leading) == 1 and present > 0 and not is_level
+    if wanted == present or is_seam:
         return present, present
     if wanted < present:
         return wanted, wanted if wanted in usual else present
-    continued = present - 1 + wanted
-    if present and is_inside and continued in usual and wanted not in usual:
-        return continued, continued
     slip = 1 if style.width > 1 else 0
     near = [column for column in usual if column >= present and abs(column - wanted) <= slip]
     return wanted, min(near, key=lambda column: abs(column - wanted), default=wanted)
+
+
+def _usual_columns(wanted: int, place: Place, style: IndentStyle) -> tuple[set[int], bool]:
+    """Where a line may begin at the cursor, and whether that is behind a line that opens a block:
+    one level deeper there, any if none shows, else where the lines around begin."""
+    previous = place.previous_line or ""
+    if opens_block(previous):
+        outer = style.columns(previous)
+        if place.style is not None:
+            return {outer + style.width}, True
+        present = style.columns(place.line_before)
+        return {column for column in (wanted, present) if column > outer}, True
+    usual = _enclosing(place, style)
+    following = place.line_before + place.rest if place.rest.strip() else place.next_line
+    if following is not None:
+        usual.add(style.columns(following))
+    return usual, False
 
 
 def _column_inside(text: str, place: Place, style: IndentStyle) -> int:
