@@ -166,6 +166,8 @@ class Answering:
             self.ahead.stop()
         elif self.looks_ahead:
             self.ahead.shown(engine, request, found)
+        if engine is not None:
+            self.ahead.answered(engine, request)
 
     def _ask_engine(self, desk: _Desk) -> None:
         """For the waiter: leave it to the flight that may answer it, else start one when it is

@@ -23,15 +23,19 @@ from lsp_server.spot import Spot
 
 logger = logging.getLogger(__name__)
 
-KEY = "look-ahead"
-"""Of the scheduler; no document's URI is this."""
+KEY, READ_KEY = "look-ahead", "read-ahead"
+"""Of the scheduler; no document's URI is either."""
 
 AFTER_ANSWER = (0.3, 1.5)
 """Seconds after an answer at which the text beyond it is generated, and the text beyond that: two
 steps at most. Who types on does not accept, and who accepts has read it first."""
 
 AFTER_EDIT = 0.3
-"""Seconds without a request until a prompt is read for none."""
+"""Seconds from an edit or the opening of a document until its prompt is read without a request."""
+
+AFTER_REQUEST = 3.0
+"""Seconds of rest until the prompt is read again where the cursor is: it may hold text of other
+files, which have been edited meanwhile. Where all of it is as it was, nothing is read."""
 
 
 class LookAhead:
@@ -42,13 +46,12 @@ class LookAhead:
         self._known = known
         self._is_spare = is_spare
         self._look_timers: list[asyncio.TimerHandle] = []
-        self._edit_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
         self._goal: object = None
         """What accepting the shown item leads to; None: there is nothing to look beyond."""
 
     def shown(self, engine: Engine, request: CompletionRequest, found: Found) -> None:
         """An item was sent. If it is what is left of the one before, all goes on as it is."""
-        _stop(self._edit_timer)
         if found.goal == self._goal:
             return
         self.stop()
@@ -61,8 +64,16 @@ class LookAhead:
 
     def came_to(self, prepare: Callable[[], None]) -> None:
         """A document was opened or edited: unless a request comes soon, `prepare` for one."""
-        _stop(self._edit_timer)
-        self._edit_timer = asyncio.get_running_loop().call_later(AFTER_EDIT, prepare)
+        self._read_after(AFTER_EDIT, prepare)
+
+    def answered(self, engine: Engine, request: CompletionRequest) -> None:
+        """A request has its answer, and may stay the last one for a while."""
+        if engine.prepare is not None:
+            self._read_after(AFTER_REQUEST, lambda: self.prepare(engine, request))
+
+    def _read_after(self, seconds: float, prepare: Callable[[], None]) -> None:
+        _stop(self._read_timer)
+        self._read_timer = asyncio.get_running_loop().call_later(seconds, prepare)
 
     def prepare(self, engine: Engine, request: CompletionRequest) -> None:
         """Read the prompt of a request that may come."""
@@ -74,16 +85,16 @@ class LookAhead:
             if self._is_spare():
                 read(request, cancel)
 
-        self.stop()
-        future = self._scheduler.submit(KEY, work, is_idle_work=True)
+        future = self._scheduler.submit(READ_KEY, work, is_idle_work=True)
         future.add_done_callback(_end_quietly)
 
     def stop(self) -> None:
         """Something else is to be done now."""
         self._goal = None
-        for timer in (*self._look_timers, self._edit_timer):
+        for timer in (*self._look_timers, self._read_timer):
             _stop(timer)
-        self._scheduler.cancel(KEY, "superseded")
+        for key in (KEY, READ_KEY):
+            self._scheduler.cancel(key, "superseded")
 
     def _look(
         self, engine: Engine, request: CompletionRequest, result: CompletionResult, num_known: int

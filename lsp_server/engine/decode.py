@@ -91,7 +91,10 @@ def read(
     slot: Slot, prompt_ids: Sequence[int], strict: bool, cancel: CancelToken | None = None
 ) -> None:
     """Prefill, so that a `decode` of a prompt that begins so starts at once: all but the last
-    token, which leads its first pass. Raises what `decode` raises."""
+    token, which leads its first pass. Where it is read already nothing changes, also not what the
+    slot has behind it. Raises what `decode` raises."""
+    if common_prefix(slot.token_ids, prompt_ids) >= len(prompt_ids) - 1:
+        return
     _prefill(slot, prompt_ids, strict, DecodeStats(), cancel)
     rest = prompt_ids[len(slot.token_ids) : -1]
     if rest:

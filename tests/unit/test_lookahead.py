@@ -23,6 +23,7 @@ OTHER = Snapshot("file:///other", 1, "plaintext", "other = ")
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", (0.0, 0.05))
     monkeypatch.setattr("lsp_server.lookahead.AFTER_EDIT", 0.0)
+    monkeypatch.setattr("lsp_server.lookahead.AFTER_REQUEST", 60.0)
 
 
 Main = Callable[[Answering, SlowModel], Coroutine[Any, Any, None]]
@@ -185,6 +186,23 @@ def test_prompts_are_read_unless_a_request_comes_first() -> None:
         assert model.prepared.empty()
 
     run(main)
+
+
+@pytest.mark.parametrize("text", ["1", ""])
+def test_at_rest_the_prompt_of_the_last_request_is_read_again(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lsp_server.lookahead.AFTER_REQUEST", 0.3)
+
+    async def main(answering: Answering, model: SlowModel) -> None:
+        for marked in ("a =·║", "bb =·║"):
+            await answering.answer(request_at(marked))
+        assert (await soon(model.prepared)).offset == 5
+        await answering.answer(request_at("bb =·║"))
+        assert (await soon(model.prepared)).offset == 5
+        assert model.prepared.empty()
+
+    run(main, lambda offset: text)
 
 
 def test_no_prompt_is_read_on_battery() -> None:
