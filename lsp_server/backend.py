@@ -197,6 +197,7 @@ class EngineGeneration:
             + (self._drafter.num_failures if self._drafter else 0),
             prompt_tokens=done.prompt_tokens,
             reused_tokens=done.reused_tokens,
+            infilling=self._backend.prompter.template.describe(),
             prompt_parts={
                 "files": self._prompt.num_file_tokens,
                 "suffix": self._prompt.num_suffix_tokens,

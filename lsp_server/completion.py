@@ -142,6 +142,8 @@ class CompletionStats:
     """Drafts that could not be made; each cost a plain step."""
     prompt_tokens: int = 0
     reused_tokens: int = 0
+    infilling: str = ""
+    """The family and order of a prompt that tells what follows the cursor, or why none does."""
     prompt_parts: dict[str, int] = field(default_factory=dict)
     """Of the prompt's tokens, those of other `files` and of the `suffix`; and `healed_bytes`, which
     are generated again. Empty for a script."""
@@ -176,6 +178,7 @@ class CompletionStats:
             "sources": self.sources,
             "prompt_tokens": self.prompt_tokens,
             "reused_tokens": self.reused_tokens,
+            "infilling": self.infilling,
             "prompt_parts": self.prompt_parts,
             "origin": self.origin.value,
             "num_typed": self.num_typed,

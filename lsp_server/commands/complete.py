@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         strict=settings.strict,
         temperature=settings.temperature,
         seed=settings.seed,
+        healing=settings.healing,
     )
     snapshot = request.snapshot
     rules = FileRules(settings, [Path.cwd()], IgnoreFiles())

@@ -119,7 +119,7 @@ def _examine_model(settings: Settings, report: Report) -> None:
         closing(load_backend(settings, lambda *_: None, CancelToken())) as backend,
     ):
         report.facts["runs"] = dict(backend.describe())
-        _probe(backend, report)
+        _probe(backend, settings, report)
 
 
 def _examine_files(settings: Settings, report: Report) -> None:
@@ -171,12 +171,13 @@ def _warn_of_untrained(drafter: Manifest | DrafterManifest, report: Report) -> N
         )
 
 
-def _probe(backend: Any, report: Report) -> None:
+def _probe(backend: Any, settings: Settings, report: Report) -> None:
     from lsp_server.backend import EngineBackend
     from lsp_server.engine.probe import probe_widths
 
     if not isinstance(backend, EngineBackend):
         return
+    report.facts["healing"] = "on" if settings.healing else "off (setting `healing`)"
     curve = backend.controller.curve
     report.facts["cost_ms"] = dict(zip(curve.widths, curve.ms, strict=True))
     report.facts["draft_ms"] = report.facts["runs"].pop("draft_ms")

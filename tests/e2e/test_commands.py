@@ -37,8 +37,18 @@ def test_doctor_says_that_a_sound_model_can_serve_and_how_it_runs(tabahead, tiny
     report = json.loads(done.stdout)
     assert (done.returncode, report["problems"]) == (0, [])
     assert report["runs"]["provider"] == "CPUExecutionProvider"
+    assert report["runs"]["infilling"] == "not supported by this model, prefix only"
+    assert report["healing"] == "on"
     assert report["width_probe"]["exact_from_two"]
     assert set(report["cost_ms"]) >= {"1", "2", "5", "9"}
+
+
+def test_complete_says_what_the_prompt_was_made_of(tabahead, tiny, tmp_path):
+    (tmp_path / "a.py").write_text("def total(values):\n    res")
+    done = tabahead("complete", "a.py:2:8", "--model", str(tiny), "--json")
+    stats = json.loads(done.stdout)["stats"]
+    assert stats["infilling"] == "not supported by this model, prefix only"
+    assert stats["prompt_parts"] == {"files": 0, "suffix": 0, "healed_bytes": len(" res")}
 
 
 def test_doctor_names_what_is_broken_and_the_remedy(tabahead, tiny, tmp_path):
