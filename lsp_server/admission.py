@@ -26,6 +26,8 @@ PATIENCE = 2.0
 """Seconds that the first look at a document may take."""
 PATIENCE_AGAIN = 0.005
 """Seconds that a later one may: until it is done, what is known holds. Most take a tenth of it."""
+CALM = 5.0
+"""Seconds between two times that changes of rules are told."""
 MAX_KNOWN = 1024
 
 
@@ -45,13 +47,18 @@ class Admission:
         settings: Settings,
         rules: FileRules,
         disk: Scheduler,
+        changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`disk` is the thread that may wait for one; `clock` gives seconds."""
+        """`disk` is the thread that may wait for one; `changed` is called, now and then, when rules
+        have changed that other documents may have been admitted by; `clock` gives seconds."""
         self._settings = settings
         self._rules = rules
         self._disk = disk
+        self._changed = changed
         self._clock = clock
+        self._num_changes = rules.num_changes
+        self._told_at = clock()
         self._known: OrderedDict[str, _Said] = OrderedDict()
         self._looks: dict[str, asyncio.Future[Refusal | None]] = {}
 
@@ -97,3 +104,6 @@ class Admission:
         self._known.move_to_end(uri)
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
+        if self._rules.num_changes != self._num_changes and self._clock() - self._told_at >= CALM:
+            self._num_changes, self._told_at = self._rules.num_changes, self._clock()
+            self._changed()

@@ -27,6 +27,11 @@ class FileRules:
         self._folders = tuple(Path(os.path.normpath(folder)) for folder in folders)
         self._ignore_files = ignore_files
 
+    @property
+    def num_changes(self) -> int:
+        """Of ignore files, as far as they were noticed; may be asked from any thread."""
+        return self._ignore_files.num_changes
+
     def refuse(self, uri: str) -> Refusal | None:
         """Why a document is left alone, by its place on the disk; None where it may be completed.
 

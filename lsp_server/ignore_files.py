@@ -58,6 +58,8 @@ class IgnoreFiles:
     def __init__(self, max_files: int = 256) -> None:
         self._max_files = max_files
         self._read: OrderedDict[Path, tuple[FileVersion, tuple[Rule, ...]]] = OrderedDict()
+        self.num_changes = 0
+        """Of files, as far as they were noticed: new, written again, gone."""
 
     def __len__(self) -> int:
         return len(self._read)
@@ -102,9 +104,11 @@ class IgnoreFiles:
         version = version_of(file)
         known = self._read.pop(file, None)
         if version is None:
+            self.num_changes += known is not None
             return ()
         if known is None or known[0] != version:
             known = (version, _parsed(file))
+            self.num_changes += 1
         self._read[file] = known
         if len(self._read) > self._max_files:
             self._read.popitem(last=False)

@@ -11,7 +11,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,6 +93,7 @@ def _serve(channel: Channel, wiring: Wiring, client: int | None) -> tuple[int, b
     gc.enable()
     server = Server(wiring.hooks(), __version__)
     wiring.settings_files.changed = server.configure_again
+    wiring.rules_changed = server.session.reconsider
     try:
         code = asyncio.run(server.run(channel, client, lambda: exit_after(GRACE, 1)))
     except KeyboardInterrupt:
@@ -113,6 +114,8 @@ class Wiring:
         """Loaded, to be in use soon."""
         self._probe = probe.Probe() if probe.wanted() else None
         self.status = StatusSource()
+        self.rules_changed: Callable[[], None] = lambda: None
+        """Called when ignore files have changed."""
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -243,7 +246,8 @@ class Wiring:
         settings = loaded.settings
         logging.getLogger("lsp_server").setLevel(settings.log_level.upper())
         disk, ignore_files = self._disk
-        admission = Admission(settings, FileRules(settings, folders, ignore_files), disk)
+        rules = FileRules(settings, folders, ignore_files)
+        admission = Admission(settings, rules, disk, self.rules_changed)
         return Configuration(
             options=RequestOptions(
                 mode=settings.mode,

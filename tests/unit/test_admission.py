@@ -28,8 +28,17 @@ class Rules(FileRules):
         self.says: Refusal | Exception | None = None
         self.asked: list[str] = []
         self.threads: set[str] = set()
+        self.told: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.changes = 0
+
+    @property
+    def num_changes(self) -> int:
+        return self.changes
+
+    def tell(self) -> None:
+        self.told.append(self.changes)
 
     def refuse(self, uri: str) -> Refusal | None:
         self.asked.append(uri)
@@ -56,7 +65,8 @@ def run(body: Callable[[Rules, Admission, Clock], Awaitable[None]], **settings) 
         rules, clock = Rules(), Clock()
         disk = Scheduler("disk")
         try:
-            await body(rules, Admission(Settings(**settings), rules, disk, clock), clock)
+            admitted = Admission(Settings(**settings), rules, disk, rules.tell, clock)
+            await body(rules, admitted, clock)
         finally:
             rules.gate.set()
             disk.stop()
@@ -129,6 +139,23 @@ def test_a_disk_that_hangs_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPa
         rules.gate.set()
         while admitted.refuse(snapshot("file:///w/b.py")) is not None:
             await admitted.look("file:///w/b.py")
+
+    run(body)
+
+
+def test_changed_rules_are_told_once_and_not_too_often() -> None:
+    async def body(rules: Rules, admitted: Admission, clock: Clock) -> None:
+        for now, changes, told in (
+            (0.0, 1, []),
+            (admission.CALM, 1, [1]),
+            (2 * admission.CALM, 1, [1]),
+            (2 * admission.CALM + 1, 2, [1, 2]),
+            (2 * admission.CALM + 2, 3, [1, 2]),
+            (3 * admission.CALM + 1, 4, [1, 2, 4]),
+        ):
+            clock.now, rules.changes = now, changes
+            await admitted.look(f"file:///w/{now}")
+            assert rules.told == told
 
     run(body)
 

@@ -143,7 +143,9 @@ def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(tmp_path, monk
     assert (is_ignored("a.py"), is_ignored("b.py")) == (False, True)
     file.unlink()
     assert not is_ignored("b.py")
+    assert not is_ignored("b.py")
     assert len(reads) == 2
+    assert files.num_changes == 3
 
 
 def test_files_that_cannot_be_used_cost_one_warning_and_no_answer(tmp_path, caplog):
