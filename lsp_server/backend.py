@@ -21,7 +21,6 @@ from lsp_server.engine.decode import decode, read
 from lsp_server.engine.drafters.combined import Combined
 from lsp_server.engine.drafters.healed import Healed
 from lsp_server.engine.onnx_model import OnnxModel
-from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
 from lsp_server.engine.types import Choice, DecodeParams, DecodeStats, Drafter, Step
 from lsp_server.errors import InferenceError
@@ -78,7 +77,7 @@ class EngineBackend:
         self.catch_up(request)
         prompt = self.prompt(request, is_idle=True)
         if prompt.token_ids:
-            slot = self.model.slot(request.snapshot.uri)
+            slot = self.model.slot(request.snapshot.uri, prompt.token_ids)
             read(slot, prompt.token_ids, request.strict, cancel)
 
     def prompt(self, request: CompletionRequest, *, is_idle: bool = False) -> Prompt:
@@ -112,9 +111,8 @@ class EngineBackend:
         return prompt
 
     def _is_read(self, uri: str, prompt: Prompt) -> bool:
-        """Most of it is in the document's KV cache."""
-        num_read = common_prefix(self.model.slot(uri).token_ids, prompt.token_ids)
-        return 2 * num_read >= len(prompt.token_ids)
+        """Most of it is in a KV cache of the document."""
+        return 2 * self.model.num_held(uri, prompt.token_ids) >= len(prompt.token_ids)
 
     def learn(self, snapshot: Snapshot) -> None:
         """Take note of a document's text, without secrets, for the other documents: to copy from,
@@ -230,7 +228,7 @@ class EngineGeneration:
     def _steps(self, prompt: Prompt) -> Iterator[Step]:
         backend, request = self._backend, self._request
         uri = request.snapshot.uri
-        slot = backend.model.slot(uri)
+        slot = backend.model.slot(uri, prompt.token_ids)
         params = DecodeParams(
             max_new_tokens=request.max_tokens - len(request.forced_ids),
             temperature=request.temperature,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from lsp_server.engine import providers
 from lsp_server.engine.manifest import Manifest
 from lsp_server.engine.onnx_graph import check_widths
 from lsp_server.engine.onnx_slot import OnnxSlot
+from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.types import ModelSpec
 from lsp_server.errors import ModelFilesError, SettingsError
 
@@ -62,7 +64,8 @@ class OnnxModel:
         self.state_sizes = self._state_sizes(states)
         capacity = min(slot_tokens, self.manifest.context_length)
         self._max_slots = max(1, kv_memory_mb * 2**20 // self._slot_bytes(capacity))
-        self._slots: OrderedDict[str, OnnxSlot] = OrderedDict()
+        self._slots: OrderedDict[tuple[str, int], OnnxSlot] = OrderedDict()
+        """(document, number of a place in it) -> its slot, the least recently used first."""
         self.spec = ModelSpec(
             name=self.manifest.name,
             vocab_size=self.manifest.vocab_size,
@@ -72,22 +75,46 @@ class OnnxModel:
             identity=self._identity(),
         )
 
-    def slot(self, key: str) -> OnnxSlot:
-        """The slot kept for `key`; when all are taken, the least recently used one is emptied."""
-        slot = self._slots.pop(key, None)
+    def slot(self, key: str, token_ids: Sequence[int] = ()) -> OnnxSlot:
+        """The slot kept for `key`; when all are taken, the least recently used one is emptied.
+
+        Who edits a document in several places goes to and fro between prompts that have little in
+        common. So a slot that holds less than half of the prompt `token_ids` is left as it is, and
+        the document gets another one.
+        """
+        place = self._place(key, token_ids)
+        slot = self._slots.pop(place, None)
         if slot is None:
             if len(self._slots) >= self._max_slots:
                 _, slot = self._slots.popitem(last=False)
                 slot.truncate(0)
             else:
                 slot = OnnxSlot(self)
-        self._slots[key] = slot
+        self._slots[place] = slot
         return slot
 
+    def num_held(self, key: str, token_ids: Sequence[int]) -> int:
+        """How many leading tokens of a prompt stand in a slot of `key`."""
+        slots = (self._slots[place] for place in self._places(key))
+        return max((common_prefix(slot.token_ids, token_ids) for slot in slots), default=0)
+
+    def _place(self, key: str, token_ids: Sequence[int]) -> tuple[str, int]:
+        empty = None
+        for place in self._places(key):
+            held = self._slots[place].token_ids
+            if 2 * common_prefix(held, token_ids) >= len(token_ids):
+                return place
+            empty = empty if held else place
+        return empty or next((key, n) for n in count() if (key, n) not in self._slots)
+
+    def _places(self, key: str) -> list[tuple[str, int]]:
+        """Of one document, the most recently used first."""
+        return [place for place in reversed(self._slots) if place[0] == key]
+
     def release(self, key: str) -> None:
-        """Let the next document have the slot of `key` first."""
-        if key in self._slots:
-            self._slots.move_to_end(key, last=False)
+        """Let the next document have the slots of `key` first."""
+        for place in self._places(key):
+            self._slots.move_to_end(place, last=False)
 
     def session(self, form: str) -> Any:
         """The session of one graph form, opened at its first use."""

@@ -63,6 +63,39 @@ def test_the_least_recently_used_slot_goes_first_unless_one_was_released(tiny_fo
     assert model.slot("newer").token_ids == []
 
 
+def test_places_of_one_document_keep_their_caches_side_by_side(tiny_folder):
+    model = OnnxModel(tiny_folder, threads=1, slot_tokens=512, kv_memory_mb=1)
+    here, there = prompt_of(40, 1), prompt_of(50, 2)
+    expected = {len(prompt): generate(model.slot("alone"), prompt) for prompt in (here, there)}
+    slots = [model.slot("a", here)]
+    for prompt in (here, there, [*here, 5], [*there, 7], here[:30], there):
+        slot = model.slot("a", prompt)
+        slots.append(slot)
+        tokens = generate(slot, prompt)
+        assert tokens == expected.get(len(prompt), tokens)
+    assert slots[0] is slots[1] is slots[3] is slots[5]
+    assert slots[2] is slots[4] is slots[6]
+    assert slots[1] is not slots[2]
+    assert model.slot("a") is slots[6], "without a prompt it is the latest"
+
+
+def test_places_of_documents_share_the_memory_and_are_released_together(tiny_folder):
+    model = OnnxModel(tiny_folder, threads=1, slot_tokens=512, kv_memory_mb=1)
+    num_slots = model._max_slots
+    slots = []
+    for seed in range(num_slots + 2):
+        prompt = prompt_of(30 + seed, seed)
+        slots.append(model.slot("a", prompt))
+        generate(slots[-1], prompt)
+    assert len({id(slot) for slot in slots}) == num_slots == len(model._slots)
+    assert model.num_held("a", prompt_of(30, 0)) == 0, "the least recently used is gone"
+    assert model.num_held("b", prompt) == 0
+    other = model.slot("b")
+    model.release("a")
+    taken = [model.slot(f"c{n}") for n in range(num_slots - 1)]
+    assert other not in taken
+
+
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("kind", ["right", "empty", "too_long"])
 def test_a_full_slot_ends_the_text_and_is_never_overrun(tiny_folder, strict, kind):
