@@ -216,9 +216,11 @@ class EngineGeneration:
         if not prompt.token_ids:
             return  # nothing around the cursor: there is no text to continue
         text = TextStream(backend.tokenizer, prompt.seam.text)
+        ends = backend.prompter.template.end_ids | backend.model.spec.eos_ids
         for token_id in request.forced_ids:
+            if token_id in ends:
+                return
             yield Piece(text.push(token_id), token_id)
-        ends = backend.prompter.template.end_ids
         for step in self._steps(prompt):
             for token_id, choice in zip(step.token_ids, step.choices, strict=True):
                 if token_id in ends:

@@ -50,19 +50,19 @@ class Weights:
 
 
 WEIGHTS = Weights(
-    bias=3.583,
+    bias=4.649,
     weights=Features(
-        total=0.516,
-        mean=5.428,
-        lowest=0.179,
-        first=1.013,
-        length=-1.474,
-        copied=0.356,
-        starts_line=1.341,
+        total=0.214,
+        mean=4.048,
+        lowest=0.008,
+        first=0.626,
+        length=-1.923,
+        copied=0.056,
+        starts_line=-0.055,
     ),
 )
 
-THRESHOLDS = {Eagerness.EAGER: 0.03, Eagerness.BALANCED: 0.12, Eagerness.QUIET: 0.45}
+THRESHOLDS = {Eagerness.EAGER: 0.05, Eagerness.BALANCED: 0.25, Eagerness.QUIET: 0.6}
 """Confidence from which on a line is shown."""
 
 

@@ -35,8 +35,8 @@ class Collected:
     pieces: tuple[Piece, ...]
     """Up to and including the one that met the stop."""
     finish: Finish
-    deadline: float | None = None
-    """By the clock, when the time for it ends or ended; None: never, or nothing came."""
+    started: float | None = None
+    """When the first piece came, by the clock; None: none did."""
 
     @property
     def token_ids(self) -> tuple[int, ...] | None:
@@ -65,10 +65,11 @@ def collect(
     taken: list[Piece] = []
     finish = Finish.ENDED
     cut: int | None = None
-    deadline: float | None = None
+    started: float | None = None
     with closing(_closable(iter(generation))) as pieces:
         try:
             for piece in pieces:
+                started = clock() if started is None else started
                 raw += piece.text
                 taken.append(piece)
                 text = normalise_line_ends(raw)
@@ -78,10 +79,7 @@ def collect(
                 if cut is not None:
                     finish = Finish.STOPPED
                     break
-                if time_budget is None:
-                    continue
-                deadline = clock() + time_budget if deadline is None else deadline
-                if clock() >= deadline:
+                if time_budget is not None and clock() >= started + time_budget:
                     finish = Finish.DEADLINE
                     break
             else:
@@ -91,7 +89,7 @@ def collect(
             finish = Finish.DEADLINE if is_late else Finish.CANCELLED
     text = normalise_line_ends(raw)[:cut]
     lines = whole_lines(text)
-    collected = Collected(text, tuple(taken), finish, deadline)
+    collected = Collected(text, tuple(taken), finish, started)
     num_tokens = len(collected.token_ids or ())
     is_cut_off = finish is Finish.ENDED and num_tokens >= max_tokens and bool(lines.strip())
     if finish is Finish.DEADLINE or (is_cut_off and rule.mode is Mode.BLOCK):

@@ -28,6 +28,8 @@ Clock = Callable[[], float]
 
 MAX_MARGIN = 3.0
 """A runner-up that is less than a twentieth as likely (natural logarithm) begins no other text."""
+LEAST_SECONDS = 0.5
+"""For all other texts, however quickly the first was written."""
 MAX_TRIES = 2
 """Texts that are begun for each item that is wanted: some end in the same, or in nothing."""
 
@@ -55,13 +57,10 @@ class Writer:
     def write(
         self,
         forced_ids: tuple[int, ...] = (),
-        deadline: float | None = None,
+        seconds: float | None = None,
         watch: Watch = unwatched,
     ) -> Written:
-        """A text that begins with `forced_ids`, finished by `deadline` of the clock; None: in the
-        request's time."""
-        milliseconds = self.request.deadline_ms
-        seconds = None if milliseconds is None else milliseconds / 1000
+        """A text that begins with `forced_ids`, in `seconds`, or in the request's time."""
         generation = self.backend.generate(
             replace(self.request, forced_ids=forced_ids), self.cancel
         )
@@ -71,7 +70,7 @@ class Writer:
                 self.rule,
                 self.cancel,
                 max_tokens=self.request.max_tokens,
-                time_budget=seconds if deadline is None else deadline - self.clock(),
+                time_budget=self._seconds if seconds is None else seconds,
                 clock=self.clock,
                 watch=watch,
             )
@@ -82,16 +81,17 @@ class Writer:
 
     def others(self, first: Written, shown: Callable[[Edit], str | None]) -> Iterator[Edit]:
         """What is left of texts other than the first: as many as the request wants items besides
-        that, in its time. `shown` tells edits apart by what they make of the document; None: that
-        one cannot be shown."""
+        that and there is time for. `shown` tells edits apart by what they make of the document;
+        None: that one cannot be shown."""
         wanted = self.request.num_items - 1
         seen = {shown(first.outcome)} if isinstance(first.outcome, Edit) else set()
         seen.add(None)
-        deadline = first.collected.deadline
+        deadline = self._deadline_of_others(first.collected)
         for forced_ids in branches(first.collected.pieces)[: MAX_TRIES * wanted]:
-            if wanted == 0 or (deadline is not None and self.clock() >= deadline):
+            seconds = deadline - self.clock()
+            if wanted == 0 or seconds <= 0:
                 return
-            other = self.write(forced_ids, deadline)
+            other = self.write(forced_ids, seconds)
             first.stats.add(other.stats)
             if other.collected.finish is Finish.CANCELLED:
                 return
@@ -99,6 +99,19 @@ class Writer:
                 seen.add(text)
                 wanted -= 1
                 yield other.outcome
+
+    def _deadline_of_others(self, first: Collected) -> float:
+        """They may take as long together as the first, whose reader waits for them, and no longer
+        than the request has time."""
+        now = self.clock()
+        started = now if first.started is None else first.started
+        end = now + max(LEAST_SECONDS, now - started)
+        return end if self._seconds is None else min(end, started + self._seconds)
+
+    @property
+    def _seconds(self) -> float | None:
+        milliseconds = self.request.deadline_ms
+        return None if milliseconds is None else milliseconds / 1000
 
     def _outcome(self, collected: Collected) -> Edit | Dropped:
         if collected.finish is Finish.CANCELLED:

@@ -7,16 +7,20 @@ method. No feature that is a log-probability may count against a line.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lsp_server.confidence import Features, Weights, confidence
+from lsp_server.errors import SettingsError
 
 _PENALTY = 1.0
 _ROUNDS = 50
+_STEPS = 20
 _NOT_NEGATIVE = 4
 """So many features, the first ones, are log-probabilities."""
 
@@ -27,6 +31,8 @@ class Judged:
 
     features: Features
     is_right: bool
+    for_checking: bool
+    """In the half that judges the weights which the other half gave."""
 
 
 def fit(lines: Sequence[Judged]) -> Weights:
@@ -76,6 +82,32 @@ class Shown:
     """Of the right ones, those shown."""
     wrong: float
     """Of the wrong ones, those shown."""
+
+
+def curve(lines: Sequence[Judged], by: Weights) -> list[Shown]:
+    """From all lines on down, in steps of a twentieth."""
+    ordered = sorted(confidence(line.features, by) for line in lines)
+    starts = [step * len(ordered) // _STEPS for step in range(_STEPS)] if ordered else []
+    return [shown_at(lines, ordered[start], by) for start in starts]
+
+
+def keep(lines: Sequence[Judged], path: Path) -> None:
+    """Write what `recall` reads. Raises SettingsError where that cannot be."""
+    rows = [
+        [line.for_checking, line.is_right, *(round(value, 4) for value in astuple(line.features))]
+        for line in lines
+    ]
+    columns = ["for_checking", "is_right", *(field.name for field in fields(Features))]
+    text = ",\n".join(json.dumps(row) for row in [columns, *rows])
+    try:
+        path.write_text(f"[{text}]\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"The features cannot be written to {path} ({error}).") from error
+
+
+def recall(path: Path) -> list[Judged]:
+    _, *rows = json.loads(path.read_text(encoding="utf-8"))
+    return [Judged(Features(*values), right, check) for check, right, *values in rows]
 
 
 def shown_at(lines: Sequence[Judged], threshold: float, by: Weights) -> Shown:

@@ -100,7 +100,8 @@ def _first(cases: list[Case], count: int) -> list[Case]:
     return cases[:count]
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def records(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a `*.jsonl.gz` file. Raises SettingsError that names it."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             for line in file:
@@ -113,19 +114,19 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 
 def _infilling(folder: Path) -> Iterator[Case]:
     path = folder / "humaneval-infilling" / "HumanEval-SingleLineInfilling.jsonl.gz"
-    for record in _records(path):
+    for record in records(path):
         yield Case(record["task_id"], record["prompt"], "\n" + record["suffix"])
 
 
 def _humaneval_x(folder: Path) -> Iterator[tuple[str, str]]:
     for language in _LANGUAGES:
-        for record in _records(folder / "humaneval-x" / f"humaneval_{language}.jsonl.gz"):
+        for record in records(folder / "humaneval-x" / f"humaneval_{language}.jsonl.gz"):
             head = record["prompt"] if language == "python" else record["declaration"]
             yield record["task_id"], head + record["canonical_solution"]
 
 
 def _classeval(folder: Path) -> Iterator[tuple[str, str]]:
-    for record in _records(folder / "classeval" / "classeval_trimmed.jsonl.gz"):
+    for record in records(folder / "classeval" / "classeval_trimmed.jsonl.gz"):
         yield record["task_id"], record["solution_code"]
 
 

@@ -52,6 +52,30 @@ def plot_replay(sessions: Sequence[Sequence[tuple[float, float, str]]], path: Pa
     _save(figure, path)
 
 
+def plot_quality(result: dict[str, Any], path: Path) -> None:
+    """What is shown against how much of it is right, and of the right and wrong lines how many are
+    shown, both by the confidence that is asked for."""
+    confidence = result["confidence"]
+    figure = _figure(12, 4.5)
+    left, right = figure.subplots(1, 2)
+    curve = [row for row in confidence["curve"] if row["coverage"] > 0]
+    left.plot([row["coverage"] for row in curve], [row["precision"] for row in curve])
+    for name, row in confidence["settings"].items():
+        left.plot(row["coverage"], row["precision"], "o", label=name)
+        right.axvline(row["threshold"], color="grey", linewidth=0.8)
+        right.text(row["threshold"], 1.02, name, ha="center", fontsize="small")
+    left.set(xlabel="lines shown", ylabel="right of these", xlim=(0, 1), ylim=(0, 1.05))
+    left.set_title(f"{result['model']}, {confidence['checked']} lines")
+    left.legend()
+    thresholds = [row["threshold"] for row in confidence["curve"]]
+    for key in ("right", "wrong"):
+        shares = [row[key] for row in confidence["curve"]]
+        right.plot(thresholds, shares, label=f"{key} lines that are shown")
+    right.set(xlabel="confidence asked for", xlim=(0, 1), ylim=(0, 1.1))
+    right.legend()
+    _save(figure, path)
+
+
 def need_matplotlib() -> None:
     """Before minutes of measuring. Raises SettingsError."""
     _figure(1, 1)

@@ -12,6 +12,7 @@ SUITES = {
     "decode": "speed of speculation by lookup against plain decoding, pair by pair",
     "lossless": "greedy output with speculation equals greedy output without",
     "matrix": "every draft source on the same prompts: acceptance, speed-up, exactness",
+    "quality": "how often a line is the author's, and how well the product knows when it is not",
     "replay": "recorded typing in real time: latency, what was right, CPU, stalls",
     "round": "what one decoding round costs outside the model's pass",
     "startup": "time to the answer of initialize and to the first item, memory",
@@ -54,7 +55,13 @@ def add_parser(subparsers: Any) -> None:
         "--drafters", type=Path, metavar="DIR", help="matrix: folders draft, medusa and eagle"
     )
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE.png", help="matrix, replay: a picture, too"
+        "--calibrate",
+        type=Path,
+        metavar="FILE",
+        help="quality: fit the weights of the confidence anew, and keep what they come from",
+    )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.png", help="matrix, quality, replay: a picture, too"
     )
     parser.add_argument("--json", action="store_true", help="only the JSON object on stdout")
 

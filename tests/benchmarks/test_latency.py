@@ -39,7 +39,7 @@ def ask(client: StdioClient, uri: str, text: str) -> object:
         {
             "textDocument": {"uri": uri},
             "position": {"line": len(lines) - 1, "character": len(lines[-1])},
-            "context": {"triggerKind": 1},
+            "context": {"triggerKind": 2},
         },
     )
 

@@ -88,6 +88,25 @@ def test_a_suite_prints_its_table_and_then_one_line_of_json(tabahead, tiny, suit
         assert {"speedup", "p5_prompt_speedup", "tokens_per_pass"} <= result.keys()
 
 
+def test_quality_compares_variants_and_judges_the_confidence(tabahead, tiny, tmp_path):
+    kept = tmp_path / "features.json"
+    done = tabahead("bench", "quality", "--cases", "2", "--model", str(tiny))
+    *table, last = done.stdout.strip().splitlines()
+    result = json.loads(last)
+    assert done.returncode == 1, "a model that knows nothing writes no right line"
+    assert "more --cases" in result["missed"][0]
+    assert any("without healing and context" in line for line in table)
+    rows = {row.pop("variant"): row for row in result["rows"]}
+    assert rows.pop("infilling") == {"status": "not supported", "cases": 0}
+    assert len(rows) == 4
+    for row in rows.values():
+        assert row["cases"] == 4
+        assert 0 <= row["exact_line"] <= row["edit_similarity"] <= 1
+    assert set(result["confidence"]["settings"]) == {"eager", "balanced", "quiet"}
+    tabahead("bench", "quality", "--cases", "2", "--model", str(tiny), "--calibrate", str(kept))
+    assert 1 < len(json.loads(kept.read_text())) <= 1 + 4
+
+
 def test_json_alone_is_alone_on_stdout(tabahead, tiny):
     done = tabahead("bench", "lossless", "--cases", "1", "--model", str(tiny), "--json")
     assert json.loads(done.stdout)["cases"] == 1

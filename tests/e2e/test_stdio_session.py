@@ -55,7 +55,11 @@ def items(result: object) -> list[types.InlineCompletionItem]:
 
 async def session(client: LanguageClient) -> None:
     result = await client.initialize_async(
-        types.InitializeParams(capabilities=types.ClientCapabilities(), root_uri=None)
+        types.InitializeParams(
+            capabilities=types.ClientCapabilities(),
+            root_uri=None,
+            initialization_options={"prose": True},
+        )
     )
     assert result.capabilities.inline_completion_provider == types.InlineCompletionOptions()
     client.initialized(types.InitializedParams())

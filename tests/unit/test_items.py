@@ -134,6 +134,20 @@ def test_texts_that_part_in_the_first_line_come_first():
     assert branches(block) == [(1, 9), (9,), (1, 2, 9)]
 
 
+@pytest.mark.parametrize(("seconds_a_word", "num_items"), [(0.01, 3), (1.0, 2)])
+def test_others_may_take_as_long_together_as_the_first(seconds_a_word, num_items):
+    """Or at least half a second: their reader waits for the first."""
+    clock, more = Clock(), {**SUM, "total(a,": [(" b", SURE, "c")] * 3 + SUM["total(a,"]}
+    model = Wavering(more)
+
+    def tick(word):
+        clock.now += seconds_a_word
+
+    model.before = tick
+    request = request_at(PLACE, invoked=True, num_items=3)
+    assert len(texts(complete(request, model, CancelToken(), clock))) == num_items
+
+
 def test_no_item_comes_after_the_deadline():
     late = Wavering(SUM)
     clock = Clock()
