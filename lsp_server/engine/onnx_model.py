@@ -79,8 +79,8 @@ class OnnxModel:
         """The slot kept for `key`; when all are taken, the least recently used one is emptied.
 
         Who edits a document in several places goes to and fro between prompts that have little in
-        common. So a slot that holds less than half of the prompt `token_ids` is left as it is, and
-        the document gets another one.
+        common. So a slot more than half of which is of no use for the prompt `token_ids` is left as
+        it is, and the document gets another one.
         """
         place = self._place(key, token_ids)
         slot = self._slots.pop(place, None)
@@ -99,13 +99,11 @@ class OnnxModel:
         return max((common_prefix(slot.token_ids, token_ids) for slot in slots), default=0)
 
     def _place(self, key: str, token_ids: Sequence[int]) -> tuple[str, int]:
-        empty = None
         for place in self._places(key):
             held = self._slots[place].token_ids
-            if 2 * common_prefix(held, token_ids) >= len(token_ids):
+            if 2 * common_prefix(held, token_ids) >= min(len(held), len(token_ids)):
                 return place
-            empty = empty if held else place
-        return empty or next((key, n) for n in count() if (key, n) not in self._slots)
+        return next((key, n) for n in count() if (key, n) not in self._slots)
 
     def _places(self, key: str) -> list[tuple[str, int]]:
         """Of one document, the most recently used first."""

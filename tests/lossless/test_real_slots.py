@@ -79,6 +79,17 @@ def test_places_of_one_document_keep_their_caches_side_by_side(tiny_folder):
     assert model.slot("a") is slots[6], "without a prompt it is the latest"
 
 
+def test_a_prompt_that_was_read_in_part_is_read_on(tiny_folder):
+    model = OnnxModel(tiny_folder, threads=1, slot_tokens=512, kv_memory_mb=1)
+    prompt = prompt_of(300, 1)
+    slot = model.slot("a", prompt)
+    slot.forward(prompt[:40], [39])
+    slot.commit(40)
+    assert model.slot("a", prompt) is slot
+    assert model.slot("a", [*prompt[:200], 7]) is slot
+    assert model.slot("a", prompt_of(300, 2)) is not slot
+
+
 def test_places_of_documents_share_the_memory_and_are_released_together(tiny_folder):
     model = OnnxModel(tiny_folder, threads=1, slot_tokens=512, kv_memory_mb=1)
     num_slots = model._max_slots
