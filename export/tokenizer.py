@@ -42,11 +42,12 @@ END_TOKENS = (
 """Control tokens after which a completion is over: end of text or turn, start of another file."""
 
 FIM_TOKENS = {
-    "prefix": ("<fim_prefix>", "<fim-prefix>", "<|fim_prefix|>"),
-    "suffix": ("<fim_suffix>", "<fim-suffix>", "<|fim_suffix|>"),
-    "middle": ("<fim_middle>", "<fim-middle>", "<|fim_middle|>"),
+    "prefix": ("<fim_prefix>", "<fim-prefix>", "<|fim_prefix|>", "<｜fim▁begin｜>"),  # noqa: RUF001
+    "suffix": ("<fim_suffix>", "<fim-suffix>", "<|fim_suffix|>", "<｜fim▁hole｜>"),  # noqa: RUF001
+    "middle": ("<fim_middle>", "<fim-middle>", "<|fim_middle|>", "<｜fim▁end｜>"),  # noqa: RUF001
 }
-"""Fill-in-the-middle markers by role, in the spellings of code models."""
+"""Fill-in-the-middle markers by role, in the spellings of code models; in which order they stand,
+the server knows (`fim.py`)."""
 
 
 def build_tokenizer(data: TokenizerData) -> Tokenizer:

@@ -137,8 +137,8 @@ class Prompter:
         Most vocabularies give it to the word after it: indentation of four and `return` are three
         blanks and ` return`. A prompt with all four ends in a token that the model has hardly seen
         at this place; one with the three keeps to the indentation. Of 100 indented lines of the
-        HumanEval infilling set the default model then wrote 24 exactly, 21 where all four were to
-        be generated again, and none after the whole text.
+        HumanEval infilling set the default model completes 24 exactly so, 22 where all four are to
+        be generated again, and 11 behind the whole text.
         """
         if before.endswith(_BLANKS) and self._blank_leads:
             return before[:-1], before[-1]

@@ -9,6 +9,7 @@ import pytest
 from export.gguf_source import GgufSource, TokenizerData, halves_from_pairs
 from export.tokenizer import build_tokenizer, end_ids, fim_ids
 from lsp_server.errors import ModelFilesError, UnsupportedModelError
+from lsp_server.fim import FAMILIES
 from tests.tiny_model import CONTROL_TOKENS, write_tiny_gguf
 
 
@@ -108,6 +109,14 @@ def test_a_marker_that_is_ordinary_text_ends_nothing():
     data = _vocabulary()
     plain = _vocabulary(types=[gguf.TokenType.NORMAL] * len(data.tokens), end_ids=())
     assert end_ids(plain) == ()
+
+
+def test_infilling_markers_are_found_in_every_spelling_that_a_template_has():
+    for family in FAMILIES:
+        markers = (family.prefix, family.suffix, family.middle)
+        if family.name in ("CodeLlama", "Codestral"):
+            continue  # SentencePiece, which no checkpoint here has
+        assert fim_ids(_vocabulary(markers)) == {"prefix": 3, "suffix": 4, "middle": 5}
 
 
 def test_infilling_needs_all_three_markers():
