@@ -81,8 +81,8 @@ class Prompter:
     @cached_property
     def _blank_leads(self) -> bool:
         """The vocabulary gives the last blank of an indentation to the word after it."""
-        last = self._tokenizer.encode("\n    return")[-1]
-        return self._tokenizer.token_bytes(last).startswith(b" ")
+        tokens = map(self._tokenizer.token_bytes, self._tokenizer.encode("\n    return"))
+        return next(token for token in tokens if token.strip()).startswith(b" ")
 
     def prompt(
         self,
