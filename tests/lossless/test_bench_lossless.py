@@ -25,6 +25,7 @@ def command(tmp_path_factory) -> list[str]:
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("TABAHEAD_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)  # without the public sets: the same places everywhere
 
 
 def last_line(capsys) -> dict:
