@@ -61,13 +61,14 @@ def load_held_cases(count: int, data: Path | None = None) -> tuple[list[Case], s
     """Fresh lines, block bodies and repetitive edits, a third each; `data` as in `load_cases`.
 
     A repetitive edit is a file whose first half has been written once more with a name changed,
-    where the rest is to follow.
+    where the rest is to follow; of a long file its beginning, where short ones are too few.
     """
     rng = random.Random(1)
     fresh, origin = load_cases(count, data, seed=1)
     texts = [case.prefix + case.suffix for case in fresh]
     bodies = [case for text in texts if (case := _body(text, rng)) is not None]
-    edits = [case for text in texts if (case := _edit(text, rng)) is not None]
+    short_first = sorted(texts, key=lambda text: len(text) > _MAX_EDIT)
+    edits = [case for text in short_first if (case := _edit(text, rng)) is not None]
     share = -(-count // 3)
     return _first([*fresh[:share], *bodies[:share], *edits[:share]][:count], count), origin
 
@@ -83,8 +84,10 @@ def _body(text: str, rng: random.Random) -> Case | None:
 
 
 def _edit(text: str, rng: random.Random) -> Case | None:
+    if len(text) > _MAX_EDIT:
+        text = text[: text.rfind("\n", 0, _MAX_EDIT) + 1]
     names = sorted(set(re.findall(r"\b[a-z_]{4,}\b", text)))
-    if not names or len(text) > _MAX_EDIT:
+    if not names:
         return None
     name = rng.choice(names)
     edited = re.sub(rf"\b{name}\b", f"new_{name}", text)

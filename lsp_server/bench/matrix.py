@@ -1,6 +1,7 @@
 """`bench matrix`: every draft source on the same prompts of one model, in one run.
 
-Measured per method: acceptance by position with drafts of four; then, at the length for which what
+Measured per method: acceptance by position with drafts of four (of all sources together, with those
+that the controller chooses); then, at the length for which what
 was drafted and accepted there and the cost curve promise most (one at least), tokens a pass and the
 speed-up over plain decoding of width 1, default mode, medians of interleaved runs. Exactness:
 chains give the tokens of plain decoding in strict mode on the same prompts; of trees, tokens that
@@ -46,7 +47,10 @@ class Tally:
     """What was seen of one method over all prompts."""
 
     rounds: list[tuple[int, int]] = field(default_factory=list)
-    """Of drafts of at most four: (depth of the draft, 0 where there was none; accepted tokens)."""
+    """(depth of the draft that was verified, 0 where there was none; accepted tokens)."""
+    work: list[tuple[int, float]] = field(default_factory=list)
+    """Of the same rounds, where the controller chooses: (tokens verified, milliseconds that the
+    draft took)."""
     speedups: list[float] = field(default_factory=list)
     tokens_per_pass: list[float] = field(default_factory=list)
     num_different: int = 0
@@ -91,7 +95,32 @@ class Recorder(Controller):
         self._tally.rounds.append((draft.depth, sum(draft.hits(emitted))))
 
 
+class Observer(Controller):
+    """Leaves the choice to the product's controller, and keeps a record of it."""
+
+    def __init__(self, controller: Controller, method: Method, tally: Tally) -> None:
+        super().__init__(controller.curve)
+        self._controller = controller
+        self._method = method
+        self._tally = tally
+        self._verified = Draft((), method.name)
+
+    def cut(self, draft: Draft, num_fresh: int, *, strict: bool = False) -> Draft:
+        self._verified = self._controller.cut(draft, num_fresh, strict=strict)
+        return self._verified
+
+    def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
+        self._controller.observe(draft, emitted)
+        verified = self._verified
+        self._tally.rounds.append((verified.depth, sum(verified.hits(emitted))))
+        self._tally.work.append((len(verified.token_ids), self._method.made_ms(draft)))
+
+
 def run(args: argparse.Namespace, settings: Settings) -> int:
+    from lsp_server.bench.plot import need_matplotlib, plot_matrix
+
+    if args.plot is not None:
+        need_matplotlib()
     cases, origin = load_held_cases(args.cases or (_FULL if args.full else _CASES), args.data)
     methods, bench = load_methods(settings, args.drafters, cases, _MAX_PROMPT)
     tallies = {method.label: Tally() for method in methods}
@@ -122,8 +151,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     }
     publish(result, _page(result), json_only=args.json)
     if args.plot is not None:
-        from lsp_server.bench.plot import plot_matrix
-
         plot_matrix(result, args.plot)
     return 0 if all(row["exact"] for row in rows) else 1
 
@@ -139,15 +166,15 @@ def _run(
 
 
 def _accept(bench: Bench, method: Method, prompt: Prompt, tally: Tally) -> None:
-    if not method.controlled:
-        params = DecodeParams(max_new_tokens=_NEW_TOKENS)
-        drafter = FixedLength(method.drafter(prompt), _DRAFT_LENGTH)
-        bench.run(
-            prompt.token_ids,
-            params,
-            drafter=drafter,
-            controller=Recorder(bench.controller.curve, tally),
-        )
+    drafter = method.drafter(prompt)
+    controller: Controller
+    if method.controlled:
+        controller = Observer(bench.controller, method, tally)
+    else:
+        drafter = FixedLength(drafter, _DRAFT_LENGTH)
+        controller = Recorder(bench.controller.curve, tally)
+    params = DecodeParams(max_new_tokens=_NEW_TOKENS)
+    bench.run(prompt.token_ids, params, drafter=drafter, controller=controller)
 
 
 def _best_length(method: Method, tally: Tally, curve: CostCurve) -> int | None:
@@ -167,6 +194,17 @@ def _predicted(method: Method, tally: Tally, length: int, curve: CostCurve) -> f
     tokens = statistics.fmean(1 + min(accepted, length) for _, accepted in tally.rounds)
     passes = statistics.fmean(curve.cost(1 + method.num_tokens(depth)) for depth in depths)
     drafts = statistics.fmean(method.draft_ms(max(1, depth)) for depth in depths)
+    return speedup(tokens, passes / plain, drafts / plain)
+
+
+def predicted_of_choices(tally: Tally, curve: CostCurve) -> float:
+    """By the cost curve, of the rounds as the controller chose them; 1 where there were none."""
+    if not tally.rounds:
+        return 1.0
+    plain = curve.cost(1)
+    tokens = statistics.fmean(1 + accepted for _, accepted in tally.rounds)
+    passes = statistics.fmean(curve.cost(1 + num_tokens) for num_tokens, _ in tally.work)
+    drafts = statistics.fmean(ms for _, ms in tally.work)
     return speedup(tokens, passes / plain, drafts / plain)
 
 
@@ -248,7 +286,11 @@ def _row(method: Method, tally: Tally, length: int | None, curve: CostCurve) -> 
         else f"law enumerated in tests/lossless; {tally.num_different} of {len(tally.speedups)}"
         " prompts differ in default mode"
     )
-    predicted = None if length is None else round(_predicted(method, tally, length, curve), 3)
+    predicted = (
+        predicted_of_choices(tally, curve)
+        if length is None
+        else _predicted(method, tally, length, curve)
+    )
     return {
         "method": method.name,
         "form": method.form,
@@ -259,7 +301,7 @@ def _row(method: Method, tally: Tally, length: int | None, curve: CostCurve) -> 
         "step_ms": round(method.step_ms, 3),
         "acceptance": [round(chance, 3) for chance in tally.acceptance],
         "tokens_per_pass": round(statistics.fmean(tally.tokens_per_pass), 3),
-        "predicted_speedup": predicted,
+        "predicted_speedup": round(predicted, 3),
         "speedup": round(geometric_mean(tally.speedups), 3),
         "exact": tally.num_different == 0 if chain else True,
         "verified_by": verified,
@@ -270,7 +312,6 @@ def _page(result: dict[str, Any]) -> str:
     head = ("method", "form", "trained", "MB", "ms a step", "acceptance by position")
     rows = [(*head, "tokens a pass", "predicted", "speed-up", "exact")]
     for row in result["rows"]:
-        predicted = row["predicted_speedup"]
         rows.append(
             (
                 row["method"],
@@ -280,7 +321,7 @@ def _page(result: dict[str, Any]) -> str:
                 f"{row.get('step_ms', 0.0):.2f}",
                 " ".join(f"{chance:.2f}" for chance in row["acceptance"]),
                 f"{row['tokens_per_pass']:.2f}",
-                "" if predicted is None else f"{predicted:.2f}",
+                f"{row['predicted_speedup']:.2f}",
                 f"{row['speedup']:.2f}",
                 f"{'yes' if row['exact'] else 'NO'}: {row['verified_by']}",
             )

@@ -20,7 +20,7 @@ from lsp_server.engine.drafters.combined import Combined, Records
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
 from lsp_server.engine.manifest import Manifest
 from lsp_server.engine.onnx_slot import OnnxSlot
-from lsp_server.engine.types import Drafter
+from lsp_server.engine.types import Draft, Drafter
 from lsp_server.errors import ModelFilesError, ModelMissingError
 from lsp_server.paths import paths
 from lsp_server.settings import Settings
@@ -39,6 +39,8 @@ class Method:
     """One step of the drafter."""
     draft_ms: Callable[[int], float] = lambda depth: 0.0
     """Depth of a draft -> what it costs to make."""
+    made_ms: Callable[[Draft], float] = lambda draft: 0.0
+    """What making this draft cost, where each comes from a source of its own."""
     num_tokens: Callable[[int], int] = lambda depth: depth
     """Depth of a draft -> tokens of it to verify."""
     controlled: bool = False
@@ -125,13 +127,18 @@ def _priced(
 
 def _combined(bench: Bench, sources: DraftSources, slot: OnnxSlot, corpus: SessionCorpus) -> Method:
     priced = [opened.make("bench", slot, False) for opened in sources.opened.values()]
+    by_name = {source.name: source for source in priced}
     records: Records = {}
+
+    def made_ms(draft: Draft) -> float:
+        source = by_name.get(draft.source) if draft.token_ids else None
+        return 0.0 if source is None else source.draft_cost_ms(draft.depth)
 
     def drafter(prompt: Prompt) -> Combined:
         free: list[Drafter] = [bench.lookup(prompt), CorpusDrafter(corpus, prompt.name)]
         return Combined(free, priced, bench.controller, slot, records)
 
-    return Method("combined", "chain", drafter, controlled=True)
+    return Method("combined", "chain", drafter, made_ms=made_ms, controlled=True)
 
 
 def _num_parameters(manifest: Manifest | DrafterManifest, folder: Path) -> int:

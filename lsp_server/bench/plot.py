@@ -24,7 +24,7 @@ def plot_matrix(result: dict[str, Any], path: Path) -> None:
     left.legend(fontsize="small")
     bars = list(range(len(rows)))
     right.barh([bar + 0.2 for bar in bars], [row["speedup"] for row in rows], 0.4)
-    predicted = [row["predicted_speedup"] or 0.0 for row in rows]
+    predicted = [row["predicted_speedup"] for row in rows]
     right.barh([bar - 0.2 for bar in bars], predicted, 0.4, alpha=0.4)
     right.axvline(1.0, color="black", linewidth=0.8)
     right.set(title="Speed-up against plain (pale: predicted)", xlabel=result["model"])
