@@ -149,7 +149,9 @@ class EngineBackend:
             self.sources.corpus.accept(self.tokenizer.encode(text))
         if self._current is not None and self._current.uri != snapshot.uri:
             self.learn(self._current)
-        self._current = snapshot
+            self._current = None
+        if not request.is_foreseen:
+            self._current = snapshot
 
     def describe(self) -> Mapping[str, Any]:
         manifest = self.model.manifest

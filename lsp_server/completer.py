@@ -103,6 +103,7 @@ def with_selected(request: CompletionRequest) -> CompletionRequest:
         ),
         offset=selected.start + len(selected.text),
         selected=None,
+        is_foreseen=True,
     )
 
 

@@ -125,6 +125,9 @@ class CompletionRequest:
     deadline_ms: float | None = None
     """Decoding stops so long after its first token and what is whole is kept; None: no limit."""
     selected: Selected | None = None
+    is_foreseen: bool = False
+    """The snapshot has text that the user may take, and has not taken yet: it is completed in, and
+    nothing is learned from it."""
     tab_size: int | None = None
     insert_spaces: bool | None = None
 

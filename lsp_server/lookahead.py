@@ -151,6 +151,7 @@ def after_acceptance(request: CompletionRequest, result: CompletionResult) -> Co
         ),
         offset=result.start + len(inserted),
         selected=None,
+        is_foreseen=True,
         invoked=False,
         num_items=1,
         deadline_ms=None,

@@ -116,6 +116,7 @@ def _all_but_the_place(request: CompletionRequest) -> CompletionRequest:
         snapshot=Snapshot(snapshot.uri, 0, snapshot.language_id, ""),
         offset=0,
         selected=None,
+        is_foreseen=False,
         invoked=False,
         num_items=1,
         deadline_ms=None,

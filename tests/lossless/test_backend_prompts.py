@@ -9,8 +9,16 @@ import pytest
 
 from lsp_server.backend import EngineBackend
 from lsp_server.cancellation import CancelToken
-from lsp_server.completion import CompletionRequest, Snapshot
+from lsp_server.completer import with_selected
+from lsp_server.completion import (
+    CompletionRequest,
+    CompletionResult,
+    CompletionStats,
+    Selected,
+    Snapshot,
+)
 from lsp_server.loader import load_engine
+from lsp_server.lookahead import after_acceptance
 from lsp_server.settings import Settings
 from tests.fim_models import VOCAB, VOCABULARIES, build_family_model
 from tests.tiny_model import build_tiny_model
@@ -201,6 +209,22 @@ def test_a_document_that_was_left_is_shown_to_the_next(engine):
     list(engine.generate(request(OTHER, "", uri=B, sources=()), CancelToken()))
     list(engine.generate(request(sources=()), CancelToken()))
     assert shows_other(engine.prompt(request()))
+
+
+def test_text_that_nobody_has_accepted_is_not_learned(engine):
+    """Neither what was looked for beyond an item, nor an entry that is only chosen."""
+    asked = request("def tally_up(values):\n    val", "\n", uri=B)
+    end = asked.offset
+    pieces(engine, asked)
+    entry = replace(asked, selected=Selected(end - 3, end, "values_of_an_entry"))
+    pieces(engine, with_selected(entry))
+    item = CompletionResult("ues_of_an_item", end, end, None, CompletionStats())
+    pieces(engine, after_acceptance(asked, item))
+    pieces(engine, request())
+    assert shows_other(engine.prompt(request()))
+    shown = engine.tokenizer.decode(engine.prompt(request()).token_ids)
+    assert "tally_up(values):\n    val\n" in shown
+    assert "values_of" not in shown
 
 
 def test_a_secret_of_another_file_is_not_shown(engine):

@@ -113,7 +113,9 @@ def test_no_other_text_around_it_has_the_answer(elsewhere):
     assert find(known_at("a =·║⏎b", "total"), elsewhere) is None
 
 
-WAYS_OF_ASKING = {"snapshot", "offset", "selected", "invoked", "num_items", "deadline_ms"}
+WAYS_OF_ASKING = {
+    *("snapshot", "offset", "selected", "is_foreseen", "invoked", "num_items", "deadline_ms")
+}
 OPTIONS = [field.name for field in fields(CompletionRequest) if field.name not in WAYS_OF_ASKING]
 
 
