@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lsp_server.completion import Reason
+from lsp_server.prose import is_prose_document
 from lsp_server.syntax import Syntax
-from tests.marks import ask
+from tests.marks import ask, request_at
 
 COMMENTS = [
     ("python", "x = 1  # the║⏎y = 2"),
@@ -79,6 +80,26 @@ def test_code_in_the_fences_of_a_document_is_completed():
     assert ask(fenced, "1", language="markdown").text == "1"
     behind = "Do this:⏎⏎```python⏎x = 1⏎```⏎and ║⏎"
     assert ask(behind, "that", language="markdown").reason is Reason.PROSE
+
+
+@pytest.mark.parametrize(
+    ("opener", "is_fence"),
+    [
+        ("```", True),
+        ("``````````python", True),
+        ("~~~~", True),
+        ("···```", True),
+        ("⏎→·~~~", True),
+        ("····```", False),
+        ("⏎····```", False),
+        ("``", False),
+        ("so: ```", False),
+        ("``` and ```", True),
+    ],
+)
+def test_a_fence_begins_its_line_and_is_hardly_indented(opener, is_fence):
+    request = request_at(f"{opener}⏎x = ║⏎", language="markdown")
+    assert is_prose_document(request.snapshot, request.offset) is not is_fence
 
 
 @pytest.mark.parametrize("options", [{"prose": True}, {"invoked": True}])
