@@ -12,6 +12,7 @@ import pytest
 from lsp_server.answering import Answering
 from lsp_server.completion import CompletionRequest, CompletionResult, Origin, Reason, Snapshot
 from lsp_server.errors import Cancelled
+from lsp_server.pacing import Pace
 from lsp_server.scheduler import Scheduler
 from tests.marks import request_at
 from tests.slow_model import PATIENCE, SlowModel, soon
@@ -291,7 +292,11 @@ def test_it_makes_room_for_another_document_that_is_asked_about() -> None:
 
 
 @pytest.mark.parametrize("what", ["close", "edit", "cancel"])
-def test_a_request_that_waits_for_its_time_starts_nothing_once_it_is_gone(what) -> None:
+def test_a_request_that_waits_for_its_time_starts_nothing_once_it_is_gone(
+    what, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "wait", lambda pace, now, is_behind: 0.4 if is_behind else 0.0)
+
     async def main(desk: Desk) -> None:
         desk.ask("a =·║")
         await soon(desk.model.reached)
@@ -304,7 +309,7 @@ def test_a_request_that_waits_for_its_time_starts_nothing_once_it_is_gone(what) 
         else:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await asyncio.sleep(0.2)  # longer than it would have waited
+        await asyncio.sleep(0.6)  # longer than it would have waited
         assert len(desk.model.requests) == 1
 
     run(main, writes("1", is_held=True))
