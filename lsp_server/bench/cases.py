@@ -137,7 +137,9 @@ def _hole(name: str, text: str, rng: random.Random) -> Case | None:
     """Take out the second half of a line in the later two thirds of `text`."""
     lines = text.splitlines(keepends=True)
     rows = [
-        i for i, line in enumerate(lines) if i > len(lines) // 3 and len(line.strip()) > _MIN_LINES
+        i
+        for i, line in enumerate(lines)
+        if i > len(lines) // 3 and len(line.strip()) >= _MIN_CHARACTERS
     ]
     if len(lines) < _MIN_LINES or not rows:
         return None

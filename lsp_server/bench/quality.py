@@ -71,7 +71,14 @@ VARIANTS = (
 )
 """With the same text of other files they stand together: they share most of the prompt."""
 WITHOUT_INFILLING = Variant("without infilling", infilling=False)
-NO_INFILLING = {"variant": "infilling", "status": "not supported", "cases": 0}
+NO_INFILLING = {
+    "variant": "infilling",
+    "exact_line": None,
+    "edit_similarity": None,
+    "first_token": None,
+    "cases": 0,
+    "status": "not supported",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ class EagleCache:
 
     def __init__(self, head: EagleHead, num_tokens: int, num_drafted: int) -> None:
         manifest = head.manifest
-        self.num_tokens = min(num_tokens, manifest.context_length)
+        # Siblings share a position but not a row, and the head knows no more rows than positions.
+        self.num_tokens = max(0, min(num_tokens, manifest.context_length - num_drafted))
         """Rows and positions that the text and the drafts on it may reach."""
         self.num_rows = 0
         """Rows of the text; drafted ones are not counted."""

@@ -29,7 +29,7 @@ from lsp_server.errors import (
 )
 from tests.head_runner import safetensors_numpy
 from tests.real_graph import RecordingSlot, generate, generate_bits, prompt_of
-from tests.tiny_model import build_tiny_drafters, build_tiny_model
+from tests.tiny_model import CONTEXT_LENGTH, build_tiny_drafters, build_tiny_model
 
 TOLERANCE = 1e-5
 WHOLE = Chain(stop_below=0.0)
@@ -216,12 +216,14 @@ def test_strict_logits_are_bit_equal_with_a_head(heads, target, kind, shape):
 
 
 @pytest.mark.parametrize("kind", ["medusa", *EAGLES])
-def test_at_the_end_of_the_slot_a_head_overruns_nothing(folders, target_folder, kind):
+@pytest.mark.parametrize("slot_tokens", [64, CONTEXT_LENGTH], ids=["slot", "model"])
+def test_at_the_end_of_the_slot_a_head_overruns_nothing(folders, target_folder, kind, slot_tokens):
+    """Nor at the end of the positions that the model and the head know."""
     states = [STATE_OF_KIND[kind]]
-    small = OnnxModel(target_folder, threads=1, slot_tokens=64, states=states)
+    small = OnnxModel(target_folder, threads=1, slot_tokens=slot_tokens, states=states)
     head = (MedusaHead if kind == "medusa" else EagleHead)(folders[kind], small)
     slot = small.slot("a")
-    for shape in (WHOLE, STATIC):
+    for shape in (WHOLE, STATIC) if kind == "medusa" else (WHOLE, STATIC, DynamicTree()):
         drafter = drafting(head, slot, shape)
         prompt = prompt_of(small.spec.context_length - 9, 3)
         expected = generate(small.slot("plain"), prompt, DecodeParams(max_new_tokens=100))
