@@ -146,11 +146,21 @@ class Answering:
     def stop(self, uri: str, reason: Reason) -> None:
         """End what is being done for a document and forget what is known of it."""
         self.ahead.stop()
-        self.known.forget(uri)
+        if reason is Reason.EXCLUDED:
+            self.known.clear()  # answers in other documents may hold text of it
+        else:
+            self.known.forget(uri)
         desk = self._desks.pop(uri, None)
         if desk is not None:
             desk.settle(Cancelled(reason))
             self._stop_flight(desk, reason)
+
+    def pause(self) -> None:
+        """End what is being done for any document; what is known stays."""
+        self.ahead.stop()
+        for desk in self._desks.values():
+            desk.settle(Cancelled(Reason.PAUSED))
+            self._stop_flight(desk, Reason.PAUSED)
 
     def _refused(self, request: CompletionRequest) -> Found | None:
         reason = None if self._engine is None else self._engine.refuse(request)

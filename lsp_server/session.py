@@ -136,6 +136,8 @@ class Session:
     def pause(self, is_paused: bool) -> None:
         """While paused nothing is completed; documents are followed all the same."""
         self._is_paused = is_paused
+        if is_paused:
+            self._answering.pause()
         self._listener.paused(is_paused)
 
     def close(self, uri: str) -> None:

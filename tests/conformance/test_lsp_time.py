@@ -232,6 +232,18 @@ def test_an_editor_that_cancels_at_the_key_still_gets_what_is_under_way(
     assert client.explain(editor.uri)["stats"]["num_typed"] == 2
 
 
+def test_a_pause_ends_what_is_under_way(server) -> None:
+    client, model = server
+    model.is_held = True
+    editor = Editor(client, "file:///a", "a = ", 4)
+    request = client.start(COMPLETE, at(editor.uri, 0, 4))
+    model.reached.get(timeout=20)
+    client.request("workspace/executeCommand", {"command": "tabahead.pause"})
+    assert client.response(request)["result"] == {"items": []}
+    assert editor.reason() == "paused"
+    assert model.ended.get(timeout=20) == "paused"
+
+
 def test_asked_by_key_there_are_several_items_each_with_its_own_range_and_command() -> None:
     with serving(Slow()) as (client, model):
         model.alternatives = (TextEdit("two", 4, 4), TextEdit("three)", 4, 5))

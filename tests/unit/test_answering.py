@@ -136,6 +136,20 @@ def test_what_is_closed_is_forgotten() -> None:
     run(main, writes("1"))
 
 
+@pytest.mark.parametrize(
+    ("reason", "num_known"), [(Reason.EXCLUDED, 0), (Reason.STALE, 1)], ids=["excluded", "closed"]
+)
+def test_answers_elsewhere_are_not_kept_once_a_document_may_not_be_used(reason, num_known) -> None:
+    """They may hold text that was taken from there."""
+
+    async def main(desk: Desk) -> None:
+        await desk.ask("a =·║")
+        desk.answering.stop("file:///other", reason)
+        assert len(desk.answering.known) == num_known
+
+    run(main, writes("1"))
+
+
 # Under way.
 
 
