@@ -26,15 +26,15 @@ from lsp_server.prompt import (
     suffix_window,
 )
 from lsp_server.selection import Snippet, heading, render, shown_path
-from lsp_server.uris import path_of
 
 _KEPT = 8
 """Texts of which the ids are kept: those of one prompt, most of which stay from key to key."""
 _MARGIN = 0.8
 """Of the characters that a share of the budget holds: code has fewer a token than prose."""
 _BLANKS = (" ", "\t")
-_UNNAMED = "project"
-"""A repository whose name the path does not tell."""
+_REPOSITORY = "project"
+"""The name that every repository has in a prompt: of its path a model is told no more than is
+shown of a file's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Prompter:
     def _behind_markers(self, uri: str, files: Sequence[Snippet], file_id: int) -> list[int]:
         ids: list[int] = []
         if self.template.repository_id is not None:
-            ids = [self.template.repository_id, *self._encode(f"{_repository(uri)}\n")]
+            ids = [self.template.repository_id, *self._encode(f"{_REPOSITORY}\n")]
         for path, text in [*((file.uri, file.text) for file in files), (uri, "")]:
             ids += [file_id, *self._encode(f"{shown_path(path)}\n{text}")]
         return ids
@@ -222,8 +222,3 @@ def _blank_seam(before: str, blank: str) -> Seam:
     """On a line that has no text yet, a line break may come instead: the block is left then."""
     is_blank_line = not before[before.rfind("\n") + 1 :].strip()
     return Seam(blank.encode(), instead=b"\n" if is_blank_line else b"")
-
-
-def _repository(uri: str) -> str:
-    """The folder that holds what `shown_path` shows."""
-    return (path_of(uri).split("/")[:-2] or [""])[-1] or _UNNAMED

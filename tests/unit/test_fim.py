@@ -20,7 +20,7 @@ BEFORE, AFTER = "import util\n\ndef two():\n    x = uti", "\n    return x\n"
 
 COMMENTED = "# pkg/util.py\ndef one():\n    return 1\n\n# pkg/app.py\n"
 QWEN = (
-    "<|repo_name|>shop\n"
+    "<|repo_name|>project\n"
     "<|file_sep|>pkg/util.py\ndef one():\n    return 1\n"
     "<|file_sep|>pkg/app.py\n"
     "<|fim_prefix|>import util\n\ndef two():\n"
@@ -38,7 +38,7 @@ WITH_FILES = {
     "CodeGemma": f"<bos>{BARS}",
     "Granite": BARS,
     "StarCoder2": (
-        "<repo_name>shop\n"
+        "<repo_name>project\n"
         "<file_sep>pkg/util.py\ndef one():\n    return 1\n"
         "<file_sep>pkg/app.py\n"
         f"<fim_prefix><fim_suffix>\n    return x\n<fim_middle>{BEFORE}"
@@ -62,9 +62,9 @@ ALONE = {name: text.replace(COMMENTED, "") for name, text in WITH_FILES.items()}
     ),
 }
 AT_THE_END = {
-    "Qwen2.5-Coder": f"<|repo_name|>shop\n<|file_sep|>pkg/app.py\n{BEFORE}",
+    "Qwen2.5-Coder": f"<|repo_name|>project\n<|file_sep|>pkg/app.py\n{BEFORE}",
     "CodeGemma": f"<bos>{BEFORE}",
-    "StarCoder2": f"<repo_name>shop\n<file_sep>pkg/app.py\n{BEFORE}",
+    "StarCoder2": f"<repo_name>project\n<file_sep>pkg/app.py\n{BEFORE}",
     "DeepSeek-Coder": f"<｜begin▁of▁sentence｜>{BEFORE}",  # noqa: RUF001
     "CodeLlama": f"<s> {BEFORE}",
     "Codestral": f"<s> {BEFORE}",
