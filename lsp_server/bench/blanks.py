@@ -19,6 +19,7 @@ from lsp_server.bench.cases import DEFAULT_DATA, records
 from lsp_server.errors import SettingsError
 
 NUM_OTHERS = 8
+_HUMANEVAL = "HumanEval_"
 _MIN_CHARACTERS = 5
 _HEAD_SHARE = 4
 """Lines of a class from behind its first quarter on are taken out; before, nothing tells of it."""
@@ -56,6 +57,10 @@ class Blank:
         """What is to be written."""
         start = self.text.rfind("\n", 0, self.offset) + 1
         return self.line[self.offset - start :]
+
+    @property
+    def is_of_humaneval(self) -> bool:
+        return self.problem.startswith(_HUMANEVAL)
 
     @property
     def for_checking(self) -> bool:
@@ -136,7 +141,7 @@ def _humaneval(folder: Path) -> Iterator[Source]:
     path = folder / "humaneval-infilling" / "HumanEval-SingleLineInfilling.jsonl.gz"
     found: dict[str, list[tuple[str, int]]] = {}
     for record in records(path):
-        problem = f"HumanEval_{record['task_id'].split('/')[2]}"
+        problem = f"{_HUMANEVAL}{record['task_id'].split('/')[2]}"
         text = record["prompt"] + record["canonical_solution"] + record["suffix"]
         if _is_worth_it(record["canonical_solution"]):
             found.setdefault(problem, []).append((text, record["prompt"].count("\n")))

@@ -6,6 +6,7 @@ Parts of lines are taken out of files and written again by all steps of a comple
 - `edit_similarity`: mean of 1 - Levenshtein distance / length of the longer, of what was missing
   and what was written.
 - `first_token`: share of the places at which the first word or sign is right.
+- `humaneval`: the same figures of HumanEval's single-line infilling alone.
 - Rows: what the product does by default, and without healing, other files' text, and both. Where
   the model can infill it does so by default (row `infilling`), and a further row has it without
   the text after the cursor; where not, the row says so. Figures are for comparing, no more.
@@ -77,6 +78,7 @@ NO_INFILLING = {
     "edit_similarity": None,
     "first_token": None,
     "cases": 0,
+    "humaneval": None,
     "status": "not supported",
 }
 
@@ -113,14 +115,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     variants = (*VARIANTS, WITHOUT_INFILLING) if infills else VARIANTS
     found = write_all(backend, blanks, (DEFAULT,) if args.calibrate else variants)
     default = found[DEFAULT.name]
-    infilling = _row("infilling", default) if infills else NO_INFILLING
+    infilling = row_of("infilling", default) if infills else NO_INFILLING
     result: dict[str, Any] = {
         "suite": "quality",
         "machine": machine(backend.model.threads),
         "model": backend.model.manifest.name,
         "data": origin,
         "lines": len(blanks) // 2,
-        "rows": [*(_row(name, outcomes) for name, outcomes in found.items()), infilling],
+        "rows": [*(row_of(name, outcomes) for name, outcomes in found.items()), infilling],
         **_confidence(default, args.calibrate),
     }
     if args.plot is not None:
@@ -131,10 +133,19 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if result["missed"] else 0
 
 
-def _row(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    pairs = [(outcome.blank.missing, outcome.written) for outcome in outcomes]
+def row_of(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Of all places, and of those in HumanEval's single lines where there are any."""
+    single = [outcome for outcome in outcomes if outcome.blank.is_of_humaneval]
     return {
         "variant": name,
+        **_shares(outcomes),
+        "humaneval": _shares(single) if single else None,
+    }
+
+
+def _shares(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    pairs = [(outcome.blank.missing, outcome.written) for outcome in outcomes]
+    return {
         "exact_line": round(fmean(outcome.is_exact for outcome in outcomes), 4),
         "edit_similarity": round(fmean(edit_similarity(*pair) for pair in pairs), 4),
         "first_token": round(fmean(outcome.is_first_right for outcome in outcomes), 4),

@@ -9,11 +9,12 @@ from lsp_server.bench.report import table
 
 def page(result: dict[str, Any]) -> str:
     confidence = result["confidence"]
-    variants = ("variant", "exact line", "edit similarity", "first token", "places")
+    figures = ("exact line", "edit similarity", "first token", "places")
     shares = ("confidence asked for", "shown", "right of these", "right shown", "wrong shown")
     parts = [
         f"{result['model']}, {result['lines']} lines of {result['data']}, two places each",
-        table([variants, *_rows(result)]),
+        table([("variant", *figures), *_rows(result["rows"])]),
+        *_of_humaneval(result["rows"], figures),
         f"{confidence['checked']} lines to check the rule, {confidence['right']} of them right",
         table([shares, *_shown(confidence)]),
     ]
@@ -23,9 +24,16 @@ def page(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
+def _of_humaneval(rows: list[dict[str, Any]], figures: tuple[str, ...]) -> list[str]:
+    single = [{"variant": row["variant"], **row["humaneval"]} for row in rows if row["humaneval"]]
+    if not single:
+        return []
+    return [table([("of these in HumanEval, single lines", *figures), *_rows(single)])]
+
+
+def _rows(of_variants: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for row in result["rows"]:
+    for row in of_variants:
         if "status" in row:
             rows.append((row["variant"], row["status"], "", "", ""))
             continue

@@ -13,8 +13,10 @@ from lsp_server.bench.quality import (
     MAX_WRONG_SHOWN,
     MIN_RIGHT_SHOWN,
     NO_INFILLING,
+    Outcome,
     edit_similarity,
     missed,
+    row_of,
 )
 from lsp_server.bench.quality_page import page
 from lsp_server.completion import Eagerness
@@ -139,6 +141,24 @@ def test_no_problem_is_in_both_halves(blanks):
     assert all(blank.problem not in dict(blank.others) for blank in blanks)
 
 
+def test_a_row_tells_of_humanevals_lines_apart(blanks):
+    """As often as they are right, and no other line."""
+    outcomes = [
+        Outcome(blank, blank.line if blank.is_of_humaneval else "", blank.missing, None)
+        for blank in (
+            replace(blanks[0], problem="HumanEval_1"),
+            replace(blanks[1], problem="HumanEval_2"),
+            replace(blanks[2], problem="ClassEval_1"),
+            replace(blanks[3], problem="ClassEval_2"),
+        )
+    ]
+    row = row_of("default", outcomes)
+    assert (row["variant"], row["exact_line"], row["cases"]) == ("default", 0.5, 4)
+    assert (row["humaneval"]["exact_line"], row["humaneval"]["cases"]) == (1.0, 2)
+    assert row_of("default", outcomes[2:])["humaneval"] is None
+    assert {*row} == {*NO_INFILLING} - {"status"}
+
+
 def test_more_lines_than_there_are_cannot_be_had():
     with pytest.raises(SettingsError, match="ask for fewer"):
         load_blanks(10_000_000, None)
@@ -157,6 +177,12 @@ def test_the_page_says_what_is_not_supported_and_what_was_missed(recorded):
                 "edit_similarity": 0.5,
                 "first_token": 0.75,
                 "cases": 6,
+                "humaneval": {
+                    "exact_line": 0.125,
+                    "edit_similarity": 0.5,
+                    "first_token": 0.75,
+                    "cases": 4,
+                },
             },
             NO_INFILLING,
         ],
@@ -165,5 +191,14 @@ def test_the_page_says_what_is_not_supported_and_what_was_missed(recorded):
         "missed": ["a bar"],
     }
     text = page(result)
-    for part in ("not supported", "0.250", "eager 0.10", "bias=1.5", "total=0.25", "MISSED: a bar"):
+    for part in (
+        "not supported",
+        "0.250",
+        "HumanEval",
+        "0.125",
+        "eager 0.10",
+        "bias=1.5",
+        "total=0.25",
+        "MISSED: a bar",
+    ):
         assert part in text
