@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.completion import CompletionRequest, CompletionResult, Engine, unwatched
+from lsp_server.completion import CompletionRequest, CompletionResult, Engine, Reason, unwatched
 from lsp_server.errors import Cancelled
 from lsp_server.known import Found, Known, Record
 from lsp_server.scheduler import Scheduler
@@ -76,9 +76,9 @@ class LookAhead:
         self._read_timer = asyncio.get_running_loop().call_later(seconds, prepare)
 
     def prepare(self, engine: Engine, request: CompletionRequest) -> None:
-        """Read the prompt of a request that may come."""
+        """Read the prompt of a request that may come. Who writes prose asks for nothing."""
         read = engine.prepare
-        if read is None:
+        if read is None or engine.refuse(request) is Reason.PROSE:
             return
 
         def work(cancel: CancelToken) -> None:

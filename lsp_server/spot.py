@@ -70,7 +70,8 @@ class Spot:
             return TextEdit(insertion.text, start, end)
         start = self.offset - insertion.num_left
         text = self.text[selected.start : start] + insertion.text
-        if start < selected.start or not text.startswith(selected.text):
+        is_here = selected.start <= request.offset <= selected.end
+        if not is_here or start < selected.start or not text.startswith(selected.text):
             return None
         return TextEdit(text, selected.start, selected.end + insertion.num_right)
 

@@ -32,7 +32,7 @@ BEFORE_THE_ENGINE = {
     *(Reason.EXCLUDED, Reason.SECRET, Reason.TOO_LARGE, Reason.BINARY, Reason.NOT_OPEN),
     Reason.SELECTED_MISMATCH,
 }
-"""Found anew at every request, before anything is looked up."""
+"""Found anew at every request."""
 
 
 def result(request: CompletionRequest, text: str, left: int = 0, right: int = 0, *more: str):
@@ -225,6 +225,12 @@ def test_another_entry_has_another_answer():
     assert found_in(known, selecting("x.he║⏎", 2, 4, "height")) is None
     longer = found_in(known, selecting("x.hea║⏎", 2, 5, "heading"))
     assert (longer.text, longer.start, longer.end) == ("heading(1)", 2, 5)
+
+
+@pytest.mark.parametrize("marked", ["║x.he⏎", "x.he⏎║"])
+def test_an_entry_that_is_not_at_the_cursor_has_no_answer(marked):
+    known = known_at("x.heading║⏎", "(1)")
+    assert found_in(known, selecting(marked, 2, 4, "heading")) is None
 
 
 # Bounds.

@@ -205,6 +205,17 @@ def test_at_rest_the_prompt_of_the_last_request_is_read_again(
     run(main, lambda offset: text)
 
 
+@pytest.mark.parametrize("prose", [False, True])
+def test_no_prompt_is_read_where_nothing_is_completed(prose: bool) -> None:
+    async def main(answering: Answering, model: SlowModel) -> None:
+        written = request_at("Once upon a ║", language="markdown", prose=prose)
+        answering.ahead.prepare(model.engine(), written)
+        await rest(answering)
+        assert model.prepared.empty() is not prose
+
+    run(main)
+
+
 def test_no_prompt_is_read_on_battery() -> None:
     async def main(answering: Answering, model: SlowModel) -> None:
         answering.ahead.prepare(model.engine(), request_at("a =·║"))
