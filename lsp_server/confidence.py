@@ -50,20 +50,21 @@ class Weights:
 
 
 WEIGHTS = Weights(
-    bias=4.649,
+    bias=3.86,
     weights=Features(
-        total=0.214,
-        mean=4.048,
-        lowest=0.008,
-        first=0.626,
-        length=-1.923,
-        copied=0.056,
-        starts_line=-0.055,
+        total=0.478,
+        mean=3.757,
+        lowest=0.21,
+        first=1.534,
+        length=-0.993,
+        copied=-0.404,
+        starts_line=-0.087,
     ),
 )
 
-THRESHOLDS = {Eagerness.EAGER: 0.05, Eagerness.BALANCED: 0.25, Eagerness.QUIET: 0.6}
-"""Confidence from which on a line is shown."""
+THRESHOLDS = {Eagerness.EAGER: 0.05, Eagerness.BALANCED: 0.3, Eagerness.QUIET: 0.6}
+"""Confidence from which on a line is shown. Of 502 lines that the weights were not fitted to, 175
+right ones, these show 100, 90 and 67 percent of the right and 59, 29 and 12 of the wrong."""
 
 
 def confidence_of(pieces: Sequence[Piece], place: Place) -> float | None:

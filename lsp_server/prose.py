@@ -12,14 +12,14 @@ from lsp_server.languages import Zone, is_known, language_of
 from lsp_server.place import Place, is_comment_line
 from lsp_server.syntax import Syntax
 
-_PROSE = frozenset(
+_FENCED = frozenset(("markdown", "mdx", "rmarkdown", "rmd", "quarto"))
+"""Names of languages, as `languages` gives them, whose code stands in fences."""
+_PROSE = _FENCED | frozenset(
     (
-        *("markdown", "mdx", "rmarkdown", "rmd", "quarto", "plaintext", "text", "txt", "latex"),
-        *("restructuredtext", "rst", "asciidoc", "adoc", "org", "typst", "textile", "mail"),
-        *("git-commit", "gitcommit", "git-rebase", "help", "vimdoc"),
+        *("plaintext", "text", "txt", "latex", "restructuredtext", "rst", "asciidoc", "adoc"),
+        *("org", "typst", "textile", "mail", "git-commit", "gitcommit", "git-rebase", "help"),
     )
 )
-"""Names of languages, as `languages` gives them."""
 
 _MAX_READ = 50_000
 """Characters before the cursor that are read for what they leave open, where no grammar is."""
@@ -34,8 +34,9 @@ _GOES_ON = tuple("([{,=+-*/%|&\\")
 
 def is_prose_document(snapshot: Snapshot, offset: int) -> bool:
     """Whether a place is in a document of prose, but not in code that stands there in fences."""
-    if language_of(snapshot.language_id, snapshot.uri).name not in _PROSE:
-        return False
+    name = language_of(snapshot.language_id, snapshot.uri).name
+    if name not in _FENCED:
+        return name in _PROSE
     return sum(_num_fences(snapshot.text, offset, fence) for fence in _FENCES) % 2 == 0
 
 

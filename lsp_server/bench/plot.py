@@ -71,7 +71,7 @@ def plot_quality(result: dict[str, Any], path: Path) -> None:
     for key in ("right", "wrong"):
         shares = [row[key] for row in confidence["curve"]]
         right.plot(thresholds, shares, label=f"{key} lines that are shown")
-    right.set(xlabel="confidence asked for", xlim=(0, 1), ylim=(0, 1.1))
+    right.set(xlabel="confidence asked for", xlim=(0, 1), ylim=(0, 1.3))
     right.legend()
     _save(figure, path)
 

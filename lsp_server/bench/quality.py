@@ -35,7 +35,7 @@ from tqdm import tqdm
 from lsp_server.amount import stop_rule
 from lsp_server.backend import EngineBackend
 from lsp_server.bench.blanks import Blank, load_blanks
-from lsp_server.bench.calibration import Judged, Shown, curve, fit, keep, shown_at
+from lsp_server.bench.calibration import Judged, Shown, curve, fit, keep, recall, shown_at
 from lsp_server.bench.quality_page import page
 from lsp_server.bench.report import machine, publish
 from lsp_server.cancellation import CancelToken
@@ -155,12 +155,12 @@ def _shares(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def _confidence(outcomes: Sequence[Outcome], calibrate: Path | None) -> dict[str, Any]:
     """What the rule makes of the checking half, and which bars it misses."""
-    lines = judged(outcomes)
-    checked = [line for line in lines if line.for_checking]
-    weights = WEIGHTS
+    lines, weights = judged(outcomes), WEIGHTS
     if calibrate is not None:
         keep(lines, calibrate)
+        lines = recall(calibrate)  # rounded, so that the file gives the same weights
         weights = fit([line for line in lines if not line.for_checking])
+    checked = [line for line in lines if line.for_checking]
     settings = {
         eagerness.value: shown_at(checked, threshold, weights)
         for eagerness, threshold in THRESHOLDS.items()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lsp_server.errors import SettingsError
 
 if TYPE_CHECKING:
-    from lsp_server.completion import CompletionResult
+    from lsp_server.completion import CompletionResult, TextEdit
 
 _EXAMPLE = """example:
   tabahead complete src/app.py:12:9
@@ -35,6 +35,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--model", help="name in the catalogue, a model folder, or scripted:FILE")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate")
     parser.add_argument("--mode", help="line, block or auto")
+    parser.add_argument(
+        "--items", type=int, metavar="N", help="most different texts; one by default"
+    )
     parser.add_argument("--sources", help="draft sources with commas, such as lookup; or none")
     parser.add_argument("--strict", action="store_true", default=None, help="bit-exact passes")
     parser.add_argument("--temperature", type=float, metavar="T", help="above 0: sample")
@@ -57,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         snapshot=Snapshot(uri=path.resolve().as_uri(), version=0, language_id="", text=text),
         offset=offset,
         invoked=True,
+        num_items=1 if args.items is None else settings.num_items,
         mode=settings.mode,
         max_tokens=settings.max_tokens,
         sources=settings.sources,
@@ -86,12 +90,17 @@ def as_json(result: CompletionResult, text: str) -> dict[str, Any]:
         found = position_at(text, offset, Encoding.UTF16)
         return {"line": found.line, "character": found.character}
 
+    def edit(new: str, start: int, end: int) -> dict[str, Any]:
+        return {"text": new, "range": {"start": position(start), "end": position(end)}}
+
     answer: dict[str, Any] = {
-        "text": result.text,
-        "range": {"start": position(result.start), "end": position(result.end)},
+        **edit(result.text, result.start, result.end),
         "reason": result.reason,
         "stats": result.stats.as_json(),
     }
+    if result.alternatives:
+        others = result.alternatives
+        answer["alternatives"] = [edit(other.text, other.start, other.end) for other in others]
     if result.message:
         answer["message"] = result.message
     if result.token_ids is not None:
@@ -105,6 +114,8 @@ def _settings(args: argparse.Namespace) -> Any:
 
     names = ("model", "max_tokens", "mode", "sources", "strict", "temperature", "seed")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.items is not None:
+        given["num_items"] = args.items
     loaded = load(
         command_line=given, workspace=Path.cwd(), user_file=paths().config / "settings.toml"
     )
@@ -146,13 +157,21 @@ def _offset(path: Path, text: str, row: int, col: int) -> int:
 
 def page(result: CompletionResult, text: str) -> str:
     """The place as it would be, with the ghost text in grey, and the line of figures."""
+    from lsp_server.completion import TextEdit
+
     if result.reason is not None:
         return f"nothing shown: {result.message or result.reason}"
-    above = text[: result.start].splitlines(keepends=True)[-_LINES_ABOVE - 1 :]
-    rest = text[result.end :].split("\n", 1)[0].rstrip("\r")
+    edits = (TextEdit(result.text, result.start, result.end), *result.alternatives)
+    shown = "\n\nor\n\n".join(_in_place(edit, text) for edit in edits)
+    return f"{shown}\n\n{figures(result.stats.as_json())}"
+
+
+def _in_place(edit: TextEdit, text: str) -> str:
+    above = text[: edit.start].splitlines(keepends=True)[-_LINES_ABOVE - 1 :]
+    rest = text[edit.end :].split("\n", 1)[0].rstrip("\r")
     grey, plain = (_GREY, _PLAIN) if sys.stdout.isatty() else ("", "")
-    ghost = "\n".join(grey + line + plain for line in result.text.split("\n"))
-    return f"{''.join(above)}{ghost}{rest}\n\n{figures(result.stats.as_json())}"
+    ghost = "\n".join(grey + line + plain for line in edit.text.split("\n"))
+    return f"{''.join(above)}{ghost}{rest}"
 
 
 def printable(text: str) -> str:
@@ -167,11 +186,12 @@ def figures(stats: dict[str, Any]) -> str:
         f"{name} {counts['accepted']} of {counts['proposed']} accepted"
         for name, counts in stats["sources"].items()
     )
-    ms = stats["ms"]
+    ms, sure = stats["ms"], stats.get("confidence")
+    confidence = "" if sure is None else f" confidence {sure:.2f};"
     return (
         f"{stats['tokens']} tokens in {stats['passes']} passes"
         f" ({drafts or 'nothing drafted'});"
-        f" prompt {stats['prompt_tokens']} tokens, {stats['reused_tokens']} reused;"
+        f" prompt {stats['prompt_tokens']} tokens, {stats['reused_tokens']} reused;{confidence}"
         f" load {ms['load']:.0f} ms, prefill {ms['prefill']:.0f} ms,"
         f" decode {ms['decode']:.0f} ms, total {ms['total']:.0f} ms"
     )

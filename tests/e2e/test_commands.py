@@ -109,6 +109,24 @@ def test_quality_compares_variants_and_judges_the_confidence(tabahead, tiny, tmp
     assert 1 < len(json.loads(kept.read_text())) <= 1 + 4
 
 
+def test_several_items_are_told_where_they_are_asked_for(tabahead, tiny, tmp_path):
+    (tmp_path / "a.py").write_text("value = ")
+    asked = ("complete", "a.py:1:9", "--model", str(tiny), "--max-tokens", "8")
+    several = json.loads(tabahead(*asked, "--items", "3", "--json").stdout)
+    texts = [several["text"], *(other["text"] for other in several["alternatives"])]
+    assert len(set(texts)) == len(texts) == 3
+    assert 0 <= several["stats"]["confidence"] <= 1
+    page = tabahead(*asked, "--items", "3").stdout
+    assert page.count("\n\nor\n\n") == 2
+    assert "confidence" in page
+    one = json.loads(tabahead(*asked, "--json").stdout)
+    assert one["text"] == several["text"]
+    assert "alternatives" not in one
+    refused = tabahead(*asked, "--items", "9")
+    assert refused.returncode != 0
+    assert "num_items" in refused.stderr
+
+
 def test_json_alone_is_alone_on_stdout(tabahead, tiny):
     done = tabahead("bench", "lossless", "--cases", "1", "--model", str(tiny), "--json")
     assert json.loads(done.stdout)["cases"] == 1
