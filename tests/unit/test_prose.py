@@ -102,6 +102,11 @@ def test_a_fence_begins_its_line_and_is_hardly_indented(opener, is_fence):
     assert is_prose_document(request.snapshot, request.offset) is not is_fence
 
 
+def test_a_heading_underlined_like_a_fence_begins_no_code():
+    marked = "Title⏎~~~~~⏎⏎Once upon a ║⏎"
+    assert ask(marked, "time", language="restructuredtext").reason is Reason.PROSE
+
+
 @pytest.mark.parametrize("options", [{"prose": True}, {"invoked": True}])
 def test_who_asks_for_it_gets_prose_a_line_at_a_time(options):
     answer = ask("# the ║⏎def f():⏎····pass", "first⏎# second", language="python", **options)
