@@ -1,4 +1,4 @@
-"""Control markers of models: cut before anything else looks at the text."""
+"""Control markers of models and what is no text: cut before anything else looks at it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _MARKER = re.compile(
     r"|start_of_turn)>"
     r"|^<(?:repo_name|reponame|filename|gh_stars)>"  # elsewhere a placeholder of a help text
     r"|<(?:SUF|MID|EOT|EOS)>"
-    r"|\[(?:PREFIX|SUFFIX|MIDDLE|/?INST)\]",
+    r"|\[(?:PREFIX|SUFFIX|MIDDLE|/?INST)\]"
+    r"|[\x00\ufffd]",  # NUL, which no text file has, and what bytes become that are no character
     re.MULTILINE,
 )
 _CODELLAMA_START = re.compile("<PRE>")

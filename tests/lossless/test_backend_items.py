@@ -77,8 +77,8 @@ def test_an_end_of_text_that_is_forced_ends_the_text(engine):
 
 
 def test_items_are_distinct_and_the_first_is_what_a_request_for_one_gets(engine):
-    one = complete(request(num_items=1), engine, CancelToken())
-    several = complete(request(num_items=3), engine, CancelToken())
+    one = complete(request("a = 1\n", num_items=1), engine, CancelToken())
+    several = complete(request("a = 1\n", num_items=3), engine, CancelToken())
     assert one.text
     assert (several.text, several.token_ids) == (one.text, one.token_ids)
     texts = [several.text, *(other.text for other in several.alternatives)]
