@@ -82,6 +82,10 @@ class Learning:
             if judge.refuse(snapshot) is not None:
                 drop(uri)
 
+    def has(self, uri: str) -> bool:
+        """Whether the inference thread may hold text of a document."""
+        return uri in self._given
+
     def give(self, uri: str) -> None:
         """The inference thread is about to see a document's text."""
         self._given[uri] = None

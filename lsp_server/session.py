@@ -260,8 +260,13 @@ class Session:
         # Else nothing would read it, and to tokenize a file holds up the next request.
 
     def reconsider(self) -> None:
-        """The settings have changed: what they refuse now is not kept."""
+        """The settings have changed: what they refuse now is not kept, and what they no longer
+        refuse is learned."""
         self._learning.reconsider(self.options, self._forget)
+        if self.has_model:
+            for uri in self.documents.uris():
+                if not self._learning.has(uri):
+                    self._learn(uri)
 
     def _forget(self, uri: str) -> None:
         if self._learning.forget(uri):

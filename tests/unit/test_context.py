@@ -331,6 +331,40 @@ def test_a_snippet_is_headed_by_its_files_name_as_a_comment(uri, language, line)
     assert render(Snippet(uri, "a\nb\n"), language) == f"{line}a\nb\n\n"
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        RequestOptions(use_context=False),
+        RequestOptions(refuse=lambda s: refuse_document(s, Settings(exclude=("cart.py",)))),
+    ],
+    ids=["context-off", "excluded"],
+)
+def test_a_file_that_is_open_is_learned_once_the_settings_allow_it(before):
+    store = ContextStore()
+
+    async def main() -> None:
+        session = Session(Scheduler(), DocumentStore(), Listener(learn=store.learn))
+        session.options = before
+        session.use(Engine(lambda request, cancel: pytest.fail("nothing is asked")))
+        session.documents.open("file:///work/cart.py", "python", 1, CART)
+        session.opened("file:///work/cart.py")
+        await turns(session)
+        assert not store._files
+        session.options = RequestOptions()
+        session.reconsider()
+        await turns(session)
+
+    asyncio.run(main())
+    assert set(store._files) == {"file:///work/cart.py"}
+
+
+async def turns(session: Session) -> None:
+    """Until what was begun is done, also what is queued."""
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+    await session.scheduler.submit("other", lambda cancel: None)
+
+
 def test_no_secret_and_no_excluded_file_ever_reaches_the_store():
     """Not when it is open before the model is, nor later, nor once a setting refuses it."""
     store = ContextStore()
@@ -347,16 +381,12 @@ def test_no_secret_and_no_excluded_file_ever_reaches_the_store():
                 session.use(Engine(lambda request, cancel: pytest.fail("nothing is asked")))
             session.documents.open(f"file:///work/{name}", "python", 1, CART)
             session.opened(f"file:///work/{name}")
-        for _ in range(20):
-            await asyncio.sleep(0.01)
-        await session.scheduler.submit("other", lambda cancel: None)  # behind what is queued
+        await turns(session)
         assert set(store._files) == {f"file:///work/{n}" for n in ("shop/cart.py", "shop/keys.py")}
         stricter = Settings(exclude=("private/", "keys.py"))
         session.options = RequestOptions(refuse=lambda s: refuse_document(s, stricter))
         session.reconsider()
-        for _ in range(20):
-            await asyncio.sleep(0.01)
-        await session.scheduler.submit("other", lambda cancel: None)
+        await turns(session)
 
     asyncio.run(main())
     assert set(store._files) == {"file:///work/shop/cart.py"}
