@@ -98,6 +98,7 @@ class Session:
 
     def opened(self, uri: str) -> None:
         """A document is open now."""
+        self._answering.changed(uri)  # it may have been open with another text
         if self.has_model:
             self._learn(uri)
         self._come_to(uri, lambda document: FIRST_PAGES)

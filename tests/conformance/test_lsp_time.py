@@ -244,6 +244,18 @@ def test_a_pause_ends_what_is_under_way(server) -> None:
     assert model.ended.get(timeout=20) == "paused"
 
 
+def test_a_document_that_is_opened_again_ends_what_is_under_way_for_its_older_text(server) -> None:
+    client, model = server
+    model.is_held = True
+    editor = Editor(client, "file:///a", "a = ", 4)
+    request = client.start(COMPLETE, at(editor.uri, 0, 4))
+    model.reached.get(timeout=20)
+    client.open(editor.uri, "b = ", version=7)
+    assert client.response(request)["result"] is None
+    assert editor.reason() == "stale"
+    assert model.ended.get(timeout=20) == "stale"
+
+
 def test_asked_by_key_there_are_several_items_each_with_its_own_range_and_command() -> None:
     with serving(Slow()) as (client, model):
         model.alternatives = (TextEdit("two", 4, 4), TextEdit("three)", 4, 5))
