@@ -89,7 +89,7 @@ class DraftSources:
         *,
         trees: bool,
     ) -> None:
-        """`trees`: priced sources draft trees, not chains."""
+        """`trees`: priced sources draft trees too, whichever pays more."""
         self.corpus = SessionCorpus()
         self._target = target
         self._tokenizer = tokenizer
@@ -212,7 +212,8 @@ class DraftSources:
         if "corpus" in sources:
             free.append(CorpusDrafter(self.corpus, uri))
         names = [name for name in self.opened if _is_named(name, sources)]
-        priced = [self.opened[name].make(uri, slot, trees) for name in names]
+        forms = (False, True) if trees else (False,)
+        priced = [self.opened[name].make(uri, slot, form) for name in names for form in forms]
         drafter = Combined(free, priced, self._controller, slot, self._records)
         return _Document(slot, lookup, drafter, priced, sources, trees)
 

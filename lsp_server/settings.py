@@ -71,7 +71,8 @@ class Settings:
     heads: str = _text("")
     """Folder of trained heads that draft, where `sources` has `heads`."""
     trees: bool = False
-    """Heads and draft models offer several continuations at once; strict mode uses chains only."""
+    """Heads and draft models may offer several continuations at once, where that pays; strict mode
+    uses chains only."""
     strict: bool = False
     """Output bit-identical with and without speculation, at some cost in speed."""
     temperature: float = _number(0.0, 0.0, 5.0)

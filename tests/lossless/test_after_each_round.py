@@ -115,6 +115,10 @@ class Watched:
     def name(self) -> str:
         return self.inner.name
 
+    @property
+    def drafts_trees(self) -> bool:
+        return self.inner.drafts_trees
+
     def draft_cost_ms(self, depth):
         return self.inner.draft_cost_ms(depth)
 

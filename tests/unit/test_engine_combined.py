@@ -25,6 +25,7 @@ class Source:
     strength: int = 0
     step_cost_ms: float = 0.0
     reading_ms: float = 0.0
+    drafts_trees: bool = False
     error: Exception | None = None
     limits: list[int] = field(default_factory=list)
     histories: list[tuple[int, ...]] = field(default_factory=list)
@@ -97,7 +98,7 @@ def test_a_source_that_drafts_trees_is_planned_by_the_record_of_its_trees():
             self.limits.append(limit)
             return tree
 
-    source = Trees("eagle", step_cost_ms=0.1)
+    source = Trees("eagle", step_cost_ms=0.1, drafts_trees=True)
     both = combined([], [source], controller)
     for _ in range(200):
         if both.propose(PROMPT, 4).token_ids:
@@ -115,7 +116,7 @@ def test_a_source_of_trees_that_has_nothing_once_is_still_planned_by_its_trees()
             self.limits.append(limit)
             return answers[len(self.limits) - 1]
 
-    source = Trees("eagle", step_cost_ms=0.1)
+    source = Trees("eagle", step_cost_ms=0.1, drafts_trees=True)
     both = combined([], [source], controller)
     both.propose(PROMPT, 1)
     learn(controller, "eagle", right=False)
@@ -136,7 +137,7 @@ def test_no_tree_is_asked_for_whose_width_costs_more_than_it_brings():
             self.limits.append(limit)
             return tree
 
-    source = Trees("eagle", step_cost_ms=0.1)
+    source = Trees("eagle", step_cost_ms=0.1, drafts_trees=True)
     both = combined([], [source], controller)
     for _ in range(320):
         if both.propose(PROMPT, 4).token_ids:
@@ -266,6 +267,7 @@ def test_the_output_is_that_of_plain_decoding_whatever_the_sources_do(kind, othe
     target = FakeSlot(model)
     controller = Controller(CHEAP)
     priced = AdversarialDrafter(right, other, 1, name="draft")
+    priced.drafts_trees = False
     priced.draft_cost_ms = lambda depth: 0.1 * depth
     priced.reading_cost_ms = lambda token_ids: 0.0
     free = [AdversarialDrafter(right, kind, name="lookup")]
@@ -307,3 +309,36 @@ def test_a_strict_request_is_planned_with_the_strict_cost_of_a_plain_pass():
     assert both.propose(PROMPT, 1).token_ids == ()
     both.strict = True
     assert both.propose(PROMPT, 1).token_ids == (1,)
+
+
+class Offers(Source):
+    """The right token second among two siblings, at one depth."""
+
+    def propose(self, token_ids, limit, cancel=None) -> Draft:
+        self.limits.append(limit)
+        return Draft((9, 1), self.name, parents=(-1, -1))
+
+
+@pytest.mark.parametrize(
+    ("curve", "trees_pay"),
+    [
+        (CHEAP, True),
+        (CostCurve(WIDTHS, (10.0, 11.0, 30.0, 40.0, 50.0, 60.0, 90.0, 160.0)), False),
+    ],
+    ids=["flat", "steep"],
+)
+def test_of_a_sources_two_forms_the_one_that_pays_is_asked(curve, trees_pay):
+    """A chain that is never right, a tree that is always right at its first depth."""
+    controller = Controller(curve)
+    controller.expect_much("eagle")
+    chain = Source("eagle", (9, 9, 9), step_cost_ms=0.1)
+    tree = Offers("eagle", step_cost_ms=0.1, drafts_trees=True)
+    both = combined([], [chain, tree], controller)
+    for _ in range(600):
+        controller.observe(both.propose(PROMPT, 3), (1, 5))
+    chain.limits.clear()
+    tree.limits.clear()
+    for _ in range(200):
+        controller.observe(both.propose(PROMPT, 3), (1, 5))
+    assert len(chain.limits) < 40
+    assert (len(tree.limits) > 150) is trees_pay

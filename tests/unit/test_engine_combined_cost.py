@@ -56,6 +56,10 @@ class WrongSource:
     right: Sequence[int] = ()
     num_read: int = 0
 
+    @property
+    def drafts_trees(self) -> bool:
+        return False
+
     def draft_cost_ms(self, depth: int) -> float:
         return self.once_ms + depth * self.step_ms
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.controller import Controller, record_name, widths_by_depth
+from lsp_server.engine.controller import Controller, record_name, tree_name, widths_by_depth
 from lsp_server.engine.types import Draft, Drafter, Slot
 from lsp_server.errors import Cancelled
 
@@ -32,7 +32,12 @@ _REST = 32
 
 
 class PricedDrafter(Drafter, Protocol):
-    """A source whose drafting takes time."""
+    """A source whose drafting takes time, in one of its forms."""
+
+    @property
+    def drafts_trees(self) -> bool:
+        """Its drafts may have more than one path."""
+        ...
 
     def draft_cost_ms(self, depth: int) -> float:
         """Milliseconds of a draft so deep, by what was measured at load."""
@@ -45,16 +50,19 @@ class PricedDrafter(Drafter, Protocol):
 
 @dataclass(slots=True)
 class Record:
-    """What is known of a priced source, whichever document it drafts for."""
+    """What is known of one form of a priced source, whichever document it drafts for."""
 
+    name: str
+    """Under which the controller learns of its drafts: a tree that turned out a chain counts as
+    one."""
     last: Draft
-    """The last draft that had tokens: trees are learned apart, and each depth costs many tokens."""
+    """The last draft that had tokens: each depth of a tree costs many."""
     credit_ms: float = 0.0
     """Its share of the time since it was last asked, to be spent on a trial."""
 
 
 Records = dict[str, Record]
-"""By the name of the source."""
+"""By the name of the source, chains and trees apart."""
 
 
 class Combined:
@@ -72,7 +80,8 @@ class Combined:
     ) -> None:
         """
         Args:
-            free, priced: in the order in which ties are broken.
+            free, priced: in the order in which ties are broken; a priced source that drafts chains
+                and trees is there twice, and what pays more is asked.
             records: shared by the documents of a session, lest a source that is due to be tried
                 again is forgotten with each change of document; None: of this one alone.
         """
@@ -88,7 +97,7 @@ class Combined:
         self._num_unpaid = 0
         self._records: Records = {} if records is None else records
         for source in priced:
-            self._records.setdefault(source.name, Record(Draft((), source.name)))
+            self._records.setdefault(_form(source), Record(_form(source), Draft((), source.name)))
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None
@@ -102,19 +111,23 @@ class Combined:
         copied, copied_rate = self._best_copy(token_ids, limit, num_fresh, plain_rate, cancel)
         share = TRIAL_SHARE * self._controller.curve.cost(1) / max(1, len(self._priced))
         for priced in self._priced:
-            self._records[priced.name].credit_ms += share
-        source, length = self._best_priced(token_ids, limit, num_fresh, copied_rate)
-        if source is None and copied_rate == plain_rate and num_fresh == 1:
-            source, length = self._due(token_ids), 1  # on a first pass heads have no state
+            self._record(priced).credit_ms += share
+        source, length, rate = self._best_priced(token_ids, limit, num_fresh, copied_rate)
+        if copied_rate == plain_rate and num_fresh == 1:  # on a first pass heads have no state
+            due = self._due(token_ids, source, rate / plain_rate)
+            source, length = (source, length) if due is None else (due, 1)
         if source is None:
             return copied
-        record = self._records[source.name]
+        record = self._record(source)
         record.credit_ms = 0.0
         drafted = self._ask(source, token_ids, length, cancel)
         if not drafted.token_ids:
             return copied
-        record.last = drafted
+        record.name, record.last = record_name(drafted), drafted
         return drafted
+
+    def _record(self, source: PricedDrafter) -> Record:
+        return self._records[_form(source)]
 
     def _best_copy(
         self,
@@ -157,33 +170,39 @@ class Combined:
 
     def _best_priced(
         self, token_ids: Sequence[int], limit: int, num_fresh: int, rate_to_beat: float
-    ) -> tuple[PricedDrafter | None, int]:
-        best: tuple[PricedDrafter | None, int] = (None, 0)
+    ) -> tuple[PricedDrafter | None, int, float]:
+        """(source, depth, expected tokens a millisecond); no source where none beats the rate."""
+        best: tuple[PricedDrafter | None, int, float] = (None, 0, rate_to_beat)
         for source in self._awake():
-            last = self._records[source.name].last
+            record = self._record(source)
             reading = source.reading_cost_ms(token_ids) / _READING_ROUNDS
             costs = [source.draft_cost_ms(depth) + reading for depth in range(1, limit + 1)]
             length, rate = self._controller.plan(
-                record_name(last), _widths(last, limit), costs, num_fresh, strict=self.strict
+                record.name, _widths(record.last, limit), costs, num_fresh, strict=self.strict
             )
-            if length and rate > rate_to_beat:
-                best, rate_to_beat = (source, length), rate
+            if length and rate > best[2]:
+                best = (source, length, rate)
         return best
 
     def _awake(self) -> list[PricedDrafter]:
         return [source for source in self._priced if source.name not in self._resting]
 
-    def _due(self, token_ids: Sequence[int]) -> PricedDrafter | None:
-        """The first source whose share of the time pays for a trial."""
+    def _due(
+        self, token_ids: Sequence[int], chosen: PricedDrafter | None, speedup: float
+    ) -> PricedDrafter | None:
+        """The first source, other than the one chosen, whose share of the time pays for a trial and
+        for the `speedup` over plain passes that is given up for it."""
+        given_up = (speedup - 1.0) * self._controller.curve.cost(1)
         for source in self._awake():
-            if self._records[source.name].credit_ms >= self._trial_ms(source, token_ids):
+            price = self._trial_ms(source, token_ids) + given_up
+            if source is not chosen and self._record(source).credit_ms >= price:
                 return source
         return None
 
     def _trial_ms(self, source: PricedDrafter, token_ids: Sequence[int]) -> float:
         """What it costs to draft one token deep, to read the text for that, and to verify it."""
         curve = self._controller.curve
-        (width,) = _widths(self._records[source.name].last, 1)
+        (width,) = _widths(self._record(source).last, 1)
         drafting = source.draft_cost_ms(1) + source.reading_cost_ms(token_ids)
         return drafting + curve.cost(1 + width) - curve.cost(1)
 
@@ -206,6 +225,10 @@ class Combined:
             self.num_failures += 1
             self._resting[source.name] = _REST
             return Draft((), source.name)
+
+
+def _form(source: PricedDrafter) -> str:
+    return tree_name(source.name) if source.drafts_trees else source.name
 
 
 def _widths(last: Draft, limit: int) -> list[int]:

@@ -54,6 +54,10 @@ class DraftModel:
         self._slot: Slot | None = None
         """The one used last; by now it may hold another document."""
 
+    @property
+    def drafts_trees(self) -> bool:
+        return self._growth.width > 1
+
     def draft_cost_ms(self, depth: int) -> float:
         """A step for each token."""
         return depth * self._cost.step_ms

@@ -100,6 +100,10 @@ class Eagle:
         self._text: list[int] = []
         """What the rows were fed of, and perhaps more."""
 
+    @property
+    def drafts_trees(self) -> bool:
+        return not isinstance(self._shape, Chain)
+
     def draft_cost_ms(self, depth: int) -> float:
         """A step for each depth."""
         return depth * self._cost.step_ms

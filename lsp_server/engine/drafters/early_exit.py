@@ -59,6 +59,10 @@ class EarlyExit:
         self._params = DecodeParams()
         self._cost = cost
 
+    @property
+    def drafts_trees(self) -> bool:
+        return self._growth.width > 1
+
     def draft_cost_ms(self, depth: int) -> float:
         """A step for each token."""
         return depth * self._cost.step_ms

@@ -62,6 +62,10 @@ class Medusa:
         self._shape = shape or Chain()
         self._cost = cost
 
+    @property
+    def drafts_trees(self) -> bool:
+        return not isinstance(self._shape, Chain)
+
     def draft_cost_ms(self, depth: int) -> float:
         """One pass, however many tokens it gives."""
         return self._cost.step_ms
