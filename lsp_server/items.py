@@ -6,6 +6,7 @@ which the model wavered, and goes on from the runner-up.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,8 @@ from lsp_server.completion import (
 from lsp_server.errors import InferenceError
 from lsp_server.generation import Collected, Finish, collect
 from lsp_server.postprocess import Dropped, Edit, postprocess
+
+_log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 
@@ -95,6 +98,8 @@ class Writer:
             first.stats.add(other.stats)
             if other.collected.finish is Finish.CANCELLED:
                 return
+            if other.message is not None:
+                _log.warning("A further item could not be written: %s", other.message)
             if isinstance(other.outcome, Edit) and (text := shown(other.outcome)) not in seen:
                 seen.add(text)
                 wanted -= 1

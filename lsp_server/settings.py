@@ -89,7 +89,8 @@ class Settings:
     deadline_ms: DeadlineSettings = field(default_factory=DeadlineSettings)
     """Milliseconds until decoding stops."""
     look_ahead: bool = True
-    """What may be asked for next is generated in idle time; never on battery."""
+    """What may be asked for next is generated in idle time; never on battery. What is at the cursor
+    is read in idle time all the same."""
     max_file_bytes: int = _number(2_000_000, 1, 1_000_000_000)
     """Larger files are not completed."""
     max_lines: int = _number(100_000, 1, 100_000_000)
