@@ -62,6 +62,8 @@ class EngineBackend:
         self._release = release
         self._accepted: deque[str] = deque(maxlen=_MAX_WAITING)
         self._current: Snapshot | None = None
+        self._worked_on: str | None = None
+        """The document of the last request."""
         self._redactor = Redactor()
         self.prompter = Prompter(
             tokenizer, template_for(tokenizer.control_id, model.manifest.fim_ids)
@@ -71,13 +73,18 @@ class EngineBackend:
         """Document -> what its last prompt held of other files."""
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
+        self._worked_on = request.snapshot.uri
         return EngineGeneration(self, request, cancel)
 
     def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
+        """A document that is only looked at takes no KV cache from those that are worked on."""
+        uri = request.snapshot.uri
+        if uri != self._worked_on and not self.model.has_room(uri):
+            return
         self.catch_up(request)
         prompt = self.prompt(request, is_idle=True)
         if prompt.token_ids:
-            slot = self.model.slot(request.snapshot.uri, prompt.token_ids)
+            slot = self.model.slot(uri, prompt.token_ids)
             read(slot, prompt.token_ids, request.strict, cancel)
 
     def prompt(self, request: CompletionRequest, *, is_idle: bool = False) -> Prompt:

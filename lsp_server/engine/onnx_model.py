@@ -98,6 +98,10 @@ class OnnxModel:
         slots = (self._slots[place] for place in self._places(key))
         return max((common_prefix(slot.token_ids, token_ids) for slot in slots), default=0)
 
+    def has_room(self, key: str) -> bool:
+        """Whether `key` has a slot or can get one without another document's."""
+        return len(self._slots) < self._max_slots or bool(self._places(key))
+
     def _place(self, key: str, token_ids: Sequence[int]) -> tuple[str, int]:
         for place in self._places(key):
             held = self._slots[place].token_ids

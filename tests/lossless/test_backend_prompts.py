@@ -19,7 +19,7 @@ from lsp_server.completion import (
 )
 from lsp_server.loader import load_engine
 from lsp_server.lookahead import after_acceptance
-from lsp_server.settings import Settings
+from lsp_server.settings import EngineSettings, Settings
 from tests.fim_models import VOCAB, VOCABULARIES, build_family_model
 from tests.tiny_model import build_tiny_model
 
@@ -247,6 +247,20 @@ def test_a_prompt_that_was_read_ahead_is_not_read_again(engine, strict):
     assert generation.stats.reused_tokens == generation.stats.prompt_tokens - 1
     engine.model.slot(A).truncate(0)
     assert tokens(engine, asked) == found
+
+
+def test_documents_that_are_only_looked_at_take_no_cache_from_the_one_worked_on(tiny):
+    settings = Settings(
+        model=str(tiny), sources=(), prompt_tokens=200, engine=EngineSettings(kv_memory_mb=16)
+    )
+    engine = load_engine(settings, lambda *_: None, CancelToken())
+    list(engine.generate(request(), CancelToken()))
+    num_read = engine.model.num_held(A, engine.prompt(request()).token_ids)
+    for n in range(2 * engine.model._max_slots):
+        engine.prepare(request(uri=f"file:///w/{n}.py"), CancelToken())
+    assert engine.model.num_held(A, engine.prompt(request()).token_ids) == num_read > 0
+    engine.prepare(request("# first\n" + BEFORE), CancelToken())
+    assert engine.model.num_held(A, engine.prompt(request("# first\n" + BEFORE)).token_ids) > 0
 
 
 def test_nothing_is_read_ahead_of_an_empty_document(engine):

@@ -101,7 +101,10 @@ def test_places_of_documents_share_the_memory_and_are_released_together(tiny_fol
     assert len({id(slot) for slot in slots}) == num_slots == len(model._slots)
     assert model.num_held("a", prompt_of(30, 0)) == 0, "the least recently used is gone"
     assert model.num_held("b", prompt) == 0
+    assert model.has_room("a")
+    assert not model.has_room("b")
     other = model.slot("b")
+    assert model.has_room("b")
     model.release("a")
     taken = [model.slot(f"c{n}") for n in range(num_slots - 1)]
     assert other not in taken
