@@ -81,8 +81,10 @@ class _Job:
 class Scheduler:
     """Starts its thread at the first submission."""
 
-    def __init__(self, name: str = "tabahead-inference") -> None:
+    def __init__(self, name: str = "tabahead-inference", *, gives_way: bool = True) -> None:
+        """`gives_way`: to everything else on the machine; see `lower_priority`."""
         self._name = name
+        self._gives_way = gives_way
         self._queue: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
         self._numbers = count()
         self._latest: dict[str, _Job] = {}
@@ -157,7 +159,8 @@ class Scheduler:
         self._queue.put((rank, next(self._numbers), job))
 
     def _run(self) -> None:
-        lower_priority()
+        if self._gives_way:
+            lower_priority()
         while (job := self._queue.get()[2]) is not None:
             job.run()
 

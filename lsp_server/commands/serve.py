@@ -136,7 +136,7 @@ class Wiring:
         from lsp_server.ignore_files import IgnoreFiles
         from lsp_server.scheduler import Scheduler
 
-        return Scheduler("tabahead-disk"), IgnoreFiles()
+        return Scheduler("tabahead-disk", gives_way=False), IgnoreFiles()
 
     def save_statistics(self) -> None:
         if "statistics" in vars(self):  # something was counted

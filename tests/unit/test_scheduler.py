@@ -309,6 +309,7 @@ def test_the_threads_of_the_engine_come_after_all_others() -> None:
     async def main() -> None:
         before = niceness()
         assert await Scheduler().submit("a", begun_there) == [max(before, NICENESS)] * 2
+        assert await Scheduler(gives_way=False).submit("a", begun_there) == [before] * 2
         assert niceness() == before, "the event loop keeps its own"
 
     run(main())
