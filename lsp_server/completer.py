@@ -6,8 +6,9 @@ Runs on the inference thread. What stands behind `Backend` (a model, a script) m
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from lsp_server.amount import stop_rule
 from lsp_server.cancellation import CancelToken
@@ -16,12 +17,13 @@ from lsp_server.completion import (
     CompletionRequest,
     CompletionResult,
     CompletionStats,
+    Piece,
     Reason,
     TextEdit,
     Watch,
     unwatched,
 )
-from lsp_server.confidence import confidence_of, is_sure
+from lsp_server.confidence import confidence_of, is_sure, most_confident
 from lsp_server.items import Clock, Writer, Written
 from lsp_server.languages import language_of
 from lsp_server.place import Place
@@ -55,7 +57,7 @@ def complete(
     if in_comment and not (request.invoked or request.prose):
         return nothing(request, Reason.PROSE)
     rule = stop_rule(target, place, in_comment=in_comment)
-    writer = Writer(target, rule, backend, cancel, clock)
+    writer = Writer(target, rule, backend, cancel, clock, partial(_is_hopeless, request, place))
     first = writer.write(watch=watch)
     first.stats.confidence = confidence_of(first.collected.pieces, place)
     outcome = _judge(request, place, first)
@@ -105,6 +107,13 @@ def with_selected(request: CompletionRequest) -> CompletionRequest:
         selected=None,
         is_foreseen=True,
     )
+
+
+def _is_hopeless(request: CompletionRequest, place: Place, pieces: Sequence[Piece]) -> bool:
+    """To write on what cannot become sure enough to be shown only takes time from the next key."""
+    if request.invoked:
+        return False
+    return not is_sure(most_confident(pieces, place, request.max_tokens), request.eagerness)
 
 
 def _judge(request: CompletionRequest, place: Place, first: Written) -> Edit | Dropped:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from lsp_server.completion import Eagerness, Piece
 from lsp_server.place import Place
@@ -75,8 +75,30 @@ def confidence_of(pieces: Sequence[Piece], place: Place) -> float | None:
 
 
 def confidence(features: Features, by: Weights = WEIGHTS) -> float:
+    return _logistic(_logit(features, by))
+
+
+def _logit(features: Features, by: Weights = WEIGHTS) -> float:
     values = zip(astuple(by.weights), astuple(features), strict=True)
-    return 1 / (1 + math.exp(-by.bias - sum(weight * value for weight, value in values)))
+    return by.bias + float(sum(weight * value for weight, value in values))
+
+
+def _logistic(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit))
+
+
+def most_confident(pieces: Sequence[Piece], place: Place, max_tokens: int) -> float:
+    """At least the confidence of any text of `max_tokens` that goes on from `pieces`, whose first
+    line is still being written: as if each further token were certain. 1 where nothing is told."""
+    line, text = _first_line(pieces)
+    log_probs = _log_probs(line, text)
+    if not log_probs:
+        return 1.0
+    features, total = _features(line, log_probs, 0.0, place), sum(log_probs)
+    by = WEIGHTS.weights
+    fixed = _logit(replace(features, mean=0.0, length=0.0)) + max(0.0, by.copied)
+    lengths = range(len(line), max(len(line), max_tokens) + 1)
+    return _logistic(fixed + max(by.mean * total / n + by.length * math.log(n) for n in lengths))
 
 
 def is_sure(sureness: float | None, eagerness: Eagerness) -> bool:
@@ -86,16 +108,26 @@ def is_sure(sureness: float | None, eagerness: Eagerness) -> bool:
 
 def features_of(pieces: Sequence[Piece], place: Place) -> Features | None:
     line, text = _first_line(pieces)
+    log_probs = _log_probs(line, text)
+    return _features(line, log_probs, _copied(text, place), place) if log_probs else None
+
+
+def _log_probs(line: Sequence[Piece], text: str) -> list[float]:
+    """Of all its tokens; empty where one of them tells nothing or there is no text."""
     log_probs = [piece.log_prob for piece in line if piece.log_prob is not None]
-    if not log_probs or len(log_probs) < len(line) or not text.strip():
-        return None
+    return log_probs if len(log_probs) == len(line) and text.strip() else []
+
+
+def _features(
+    line: Sequence[Piece], log_probs: Sequence[float], copied: float, place: Place
+) -> Features:
     return Features(
         total=max(LEAST_TOTAL, sum(log_probs)),
         mean=max(LEAST_TOKEN, sum(log_probs) / len(log_probs)),
         lowest=max(LEAST_TOKEN, min(log_probs)),
         first=-math.log1p(math.exp(-(line[0].margin or 0.0))),
         length=math.log(len(line)),
-        copied=_copied(text, place),
+        copied=copied,
         starts_line=float(place.on_blank_line),
     )
 

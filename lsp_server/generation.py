@@ -6,7 +6,7 @@ of the model brought.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -26,6 +26,8 @@ class Finish(Enum):
     ENDED = "ended"
     """The model said that it is done, or reached its number of tokens."""
     DEADLINE = "deadline"
+    HOPELESS = "hopeless"
+    """Whatever had followed would not have been shown."""
     CANCELLED = "cancelled"
 
 
@@ -53,8 +55,10 @@ def collect(
     time_budget: float | None,
     clock: Callable[[], float],
     watch: Watch = unwatched,
+    is_hopeless: Callable[[Sequence[Piece]], bool] = lambda pieces: False,
 ) -> Collected:
-    """Read pieces until the rule, `time_budget` (seconds of `clock`) or `cancel` ends it.
+    """Read pieces until the rule, `time_budget` (seconds of `clock`), `is_hopeless` of those so far
+    or `cancel` ends it.
 
     The budget runs from the first piece on: to throw a cold prompt away half read would only make
     the next key wait for the rest. After it only whole lines remain; a block that `max_tokens` cut
@@ -78,6 +82,9 @@ def collect(
                 cut = find_stop(text, rule)
                 if cut is not None:
                     finish = Finish.STOPPED
+                    break
+                if is_hopeless(taken):
+                    finish = Finish.HOPELESS
                     break
                 if time_budget is not None and clock() >= started + time_budget:
                     finish = Finish.DEADLINE

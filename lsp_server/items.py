@@ -56,6 +56,8 @@ class Writer:
     backend: Backend
     cancel: CancelToken
     clock: Clock
+    is_hopeless: Callable[[Sequence[Piece]], bool] = lambda pieces: False
+    """Whether what was written so far can become nothing that is shown."""
 
     def write(
         self,
@@ -76,6 +78,7 @@ class Writer:
                 time_budget=self._seconds if seconds is None else seconds,
                 clock=self.clock,
                 watch=watch,
+                is_hopeless=self.is_hopeless,
             )
         except InferenceError as error:
             failed = Dropped(Reason.ENGINE_ERROR)
@@ -122,6 +125,8 @@ class Writer:
         if collected.finish is Finish.CANCELLED:
             codes = {reason.value: reason for reason in Reason}
             return Dropped(codes.get(self.cancel.reason or "", Reason.CANCELLED))
+        if collected.finish is Finish.HOPELESS:
+            return Dropped(Reason.LOW_CONFIDENCE)
         if collected.finish is Finish.DEADLINE and not collected.text.strip():
             return Dropped(Reason.DEADLINE)
         return postprocess(collected.text, self.rule.place)

@@ -17,6 +17,7 @@ from lsp_server.confidence import (
     confidence_of,
     features_of,
     is_sure,
+    most_confident,
 )
 from tests.marks import place_at
 
@@ -115,3 +116,30 @@ def test_who_is_eager_sees_all_that_others_see():
 def test_any_line_has_a_confidence(log_probs, margin):
     written = [Piece("ab", n, log_prob, margin, 9) for n, log_prob in enumerate(log_probs)]
     assert 0 <= confidence_of(written, place_at("x = ║⏎")) <= 1
+
+
+WORDS = st.sampled_from(["x", " = ", "total", "\n", "    ", "return self.amounts[name]", "(", ")"])
+ROWS = st.lists(st.tuples(WORDS, st.floats(-9, 0), st.floats(0, 12)), min_size=1, max_size=12)
+
+
+@given(ROWS, st.integers(1, 12))
+def test_no_text_is_surer_than_its_beginning_could_have_become(rows, num_seen):
+    """So what is given up as hopeless would not have been shown at its end either."""
+    place = place_at("total = 1\nreturn self.amounts[name]\n║")
+    whole = [Piece(text, 1, log_prob=log_prob, margin=margin) for text, log_prob, margin in rows]
+    found = confidence_of(whole, place)
+    if found is not None:
+        assert found <= most_confident(whole[:num_seen], place, 12) + 1e-9
+
+
+def test_a_doubtful_beginning_is_hopeless_and_a_likely_one_is_not():
+    place = place_at("x = ║")
+    doubtful = pieces("total", " = ", log_prob=-6.0, margin=0.1)
+    assert not is_sure(most_confident(doubtful, place, 64), Eagerness.BALANCED)
+    assert is_sure(most_confident(pieces("total"), place, 64), Eagerness.QUIET)
+
+
+def test_nothing_is_hopeless_of_which_nothing_is_told():
+    place = place_at("x = ║")
+    assert most_confident([Piece("total")], place, 64) == 1.0
+    assert most_confident([Piece("\n", 1, log_prob=-9.0, margin=0.0)], place, 64) == 1.0

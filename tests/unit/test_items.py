@@ -218,7 +218,8 @@ def test_a_guess_is_kept_back_unless_it_was_asked_for(eagerness):
     silent = answer(model, invoked=False, eagerness=eagerness)
     assert (silent.reason, silent.text) == (Reason.LOW_CONFIDENCE, "")
     assert 0 < silent.stats.confidence < 0.01
-    assert silent.token_ids == tuple(map(model.token, ("foo", "(bar", ")", "\n")))
+    whole = tuple(map(model.token, ("foo", "(bar", ")", "\n")))
+    assert silent.token_ids == whole[: len(silent.token_ids)]
     assert answer(Wavering(GUESS), eagerness=eagerness, num_items=1).text == "foo(bar)"
 
 
@@ -239,3 +240,18 @@ def test_how_sure_the_model_is_does_not_depend_on_what_follows_the_first_line():
     )
     assert short.stats.confidence == long.stats.confidence
     assert unmark(marked).count("\n") == 2
+
+
+def test_a_text_that_cannot_be_shown_is_not_written_to_its_end():
+    words = [(word, HOPELESS, "other") for word in ("alpha", " + ", "beta", " + ", "gamma", "\n")]
+    model = Wavering({"": words})
+    result = complete(request_at("x = ║\n"), model, CancelToken())
+    assert result.reason is Reason.LOW_CONFIDENCE
+    assert result.stats.tokens < len(words)
+    assert result.stats.confidence is not None
+
+
+def test_what_is_asked_for_by_key_is_written_to_its_end_however_doubtful():
+    words = [(word, HOPELESS, word) for word in ("alpha", " + ", "beta", "\n")]
+    result = complete(request_at("x = ║\n", invoked=True), Wavering({"": words}), CancelToken())
+    assert result.text == "alpha + beta"
