@@ -27,6 +27,12 @@ class WidthProbe:
     """Per width, how many arg maxes differ from those at width 2."""
 
     @property
+    def near_tie(self) -> float:
+        """Logits that two tokens may be apart and yet change places with the width: each moves by
+        what the widths differ."""
+        return 2.0 * max(self.max_difference)
+
+    @property
     def exact_from_two(self) -> bool:
         """Strict mode holds: every width from two on gives the same bits."""
         pairs = zip(self.widths, self.max_difference, strict=True)
@@ -55,10 +61,22 @@ def probe_widths(slot: Slot) -> WidthProbe:
 
 def arg_max_depends_on_width(slot: Slot, history: Sequence[int], chunk: int) -> bool:
     """Whether the token after `history` changes with the number of rows in the pass."""
+    _read(slot, history, chunk)
+    found = {int(np.argmax(slot.forward([history[-1]] * w, [0])[0])) for w in WIDTHS}
+    return len(found) > 1
+
+
+def margin(slot: Slot, history: Sequence[int], chunk: int) -> float:
+    """Logits between the likeliest token after `history` and the next one."""
+    _read(slot, history, chunk)
+    second, first = np.partition(slot.forward([history[-1]], [0])[0], -2)[-2:]
+    return float(first - second)
+
+
+def _read(slot: Slot, history: Sequence[int], chunk: int) -> None:
+    """Commit all but the last token."""
     slot.truncate(0)
     while len(history) - 1 > len(slot.token_ids):
         part = list(history[len(slot.token_ids) : -1][:chunk])
         slot.forward(part, [len(part) - 1])
         slot.commit(len(part))
-    found = {int(np.argmax(slot.forward([history[-1]] * w, [0])[0])) for w in WIDTHS}
-    return len(found) > 1
