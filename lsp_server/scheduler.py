@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
 from typing import Any, TypeVar
 
 from lsp_server.cancellation import CancelToken
@@ -24,11 +23,6 @@ T = TypeVar("T")
 NICENESS = 5
 """Of the inference thread and of the threads of the engine, which it starts: on a busy machine the
 editor and the compiler come first. The same speed on an idle one."""
-
-_STOP = 0
-_WORK = 1
-_IDLE = 2
-"""Ranks in the queue, lowest first."""
 
 
 class _Job:
@@ -85,8 +79,7 @@ class Scheduler:
         """`gives_way`: to everything else on the machine; see `lower_priority`."""
         self._name = name
         self._gives_way = gives_way
-        self._queue: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
-        self._numbers = count()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._latest: dict[str, _Job] = {}
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -126,7 +119,7 @@ class Scheduler:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-        self._put(_IDLE if is_idle_work else _WORK, job)
+        self._queue.put(job)
         return job.future
 
     def cancel(self, key: str, reason: str = "cancelled") -> None:
@@ -140,7 +133,7 @@ class Scheduler:
         self._stopped = True
         for job in list(self._latest.values()):
             job.cancel("shutdown")
-        self._put(_STOP, None)
+        self._queue.put(None)
 
     def join(self, timeout: float) -> bool:
         """Wait for the thread after `stop`; False: it is still inside a piece of work."""
@@ -155,13 +148,10 @@ class Scheduler:
         if self._latest.get(key) is job:
             del self._latest[key]
 
-    def _put(self, rank: int, job: _Job | None) -> None:
-        self._queue.put((rank, next(self._numbers), job))
-
     def _run(self) -> None:
         if self._gives_way:
             lower_priority()
-        while (job := self._queue.get()[2]) is not None:
+        while (job := self._queue.get()) is not None:
             job.run()
 
 

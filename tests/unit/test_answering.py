@@ -358,6 +358,18 @@ def test_ten_requests_at_once_get_ten_answers() -> None:
     run(main, writes("1"))
 
 
+def test_what_is_asked_for_by_key_never_waits_for_a_pause() -> None:
+    async def main(desk: Desk) -> None:
+        for num_keys in range(5):
+            desk.ask(f"a =·{'x' * num_keys}║")
+            await asyncio.sleep(0.02)
+        desk.ask("b =·║", invoked=True)
+        await asyncio.sleep(0)
+        assert desk.scheduler._latest, "it is with the scheduler already"
+
+    run(main, writes("1"))
+
+
 def test_an_idle_engine_starts_in_the_same_turn() -> None:
     async def main(desk: Desk) -> None:
         for place in "ab":

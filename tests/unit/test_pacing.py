@@ -45,10 +45,11 @@ def test_uneven_keys_of_that_pace_do_so_too(jitter, answer_seconds):
     assert 1 <= len(starts(times, answer_seconds)) <= 4
 
 
-def test_the_first_key_after_a_pause_starts_it_at_once():
+@pytest.mark.parametrize("answer_seconds", [0.0, 0.3, 5.0])
+def test_the_first_key_after_a_pause_starts_it_at_once(answer_seconds):
     times = keys(10, 0.05)
     times.append(times[-1] + 1.0)
-    found = starts(times, 0.3)
+    found = starts(times, answer_seconds)
     assert found[0] == times[0]
     assert found[-1] == times[-1]
 

@@ -78,6 +78,9 @@ CASES = {
     "a new line with more indentation": (
         ("", "", "⏎return x", 0, 0), ("⏎····", ""), ("return x", 4, 0)
     ),
+    "a new line with more indentation than the text has": (
+        ("", "", "⏎····x", 0, 0), ("⏎········", ""), ("x", 4, 0)
+    ),
     "a new line with less indentation": (
         ("", "", "⏎····return x", 0, 0), ("⏎··", ""), ("··return x", 0, 0)
     ),
