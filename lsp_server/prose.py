@@ -24,6 +24,10 @@ _PROSE = _FENCED | frozenset(
 _MAX_READ = 50_000
 """Characters before the cursor that are read for what they leave open, where no grammar is."""
 
+_EMBED = frozenset(("html", "vue", "svelte", "astro", "php"))
+"""Languages with scripts in them, whose comments are others."""
+_SCRIPT_COMMENT = re.compile(r"\s*(?://|/\*|\*\s)")
+
 _FENCES = ("```", "~~~")
 _MAX_FENCE_INDENT = 3
 _DOCUMENTS_BY_STRINGS = frozenset(("python", "elixir"))
@@ -62,6 +66,8 @@ def is_comment(snapshot: Snapshot, offset: int, place: Place) -> bool:
         start = parsed.start
     else:
         if not is_known(snapshot.language_id, snapshot.uri) and is_comment_line(place.line_before):
+            return True
+        if language.name in _EMBED and _SCRIPT_COMMENT.match(place.line_before):
             return True
         start = 0 if offset <= _MAX_READ else offset - len(place.line_before)
     before = snapshot.text[start:offset]

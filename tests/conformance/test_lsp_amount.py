@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lsp_server.completion import Eagerness
+from lsp_server.confidence import THRESHOLDS
 from tests.editor import Editor
 from tests.lsp_client import ServerProcess
 from tests.marks import CURSOR, unmark
@@ -104,7 +106,7 @@ def test_a_guess_is_kept_back_while_typing_and_says_how_unsure_it_is(tiny):
         assert (editor.ask(), editor.reason()) == (None, "low-confidence")
         stats = tiny.explain(editor.uri)["stats"]
         assert stats["origin"] == origin
-        assert 0 <= stats["confidence"] < 0.05
+        assert 0 <= stats["confidence"] < THRESHOLDS[Eagerness.BALANCED]
 
 
 def test_on_request_there_are_several_items_that_then_stay(tiny):

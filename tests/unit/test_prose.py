@@ -25,6 +25,8 @@ COMMENTS = [
     ("lua", "-- the║⏎x = 1"),
     ("kotlin", "/* one⏎ two ║⏎"),
     ("elixir", '@doc """⏎Adds ║⏎"""⏎'),
+    ("svelte", "<script>⏎→// the ║⏎</script>"),
+    ("vue", "<!-- the ║ -->"),
     ("unknown", "# the║⏎x"),
     ("no-such-language", "// the║⏎x"),
 ]
@@ -43,6 +45,8 @@ CODE = [
     ("c", "#include ║⏎"),
     ("java", "class A {⏎····║⏎}⏎"),
     ("lua", 'x = "--" ║⏎'),
+    ("svelte", "<script>⏎→let x = ║⏎</script>"),
+    ("html", '<a href="https://║">'),
     ("unknown", "x = ║⏎y"),
 ]
 
