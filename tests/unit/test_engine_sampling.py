@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lsp_server.engine.sampling import draw, greedy_token, position_rng, process, sample
@@ -150,12 +150,14 @@ def test_minus_infinity_means_never():
     st.floats(0, 1),
     st.floats(0, 1),
 )
+@example([0.0, 1e-9], 1.0, 0, 0.0, 0.0)
 def test_the_result_is_always_a_distribution(logits, temperature, top_k, top_p, min_p):
     found = probs_of(row(*logits), temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     assert np.isfinite(found).all()
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(1.0)
-    assert row(*logits)[found > 0].max() >= max(logits) - 1e-12  # a tie, as float64 sees it
+    tie = 1e-7 * max(1.0, temperature)  # as weights in float32 see it
+    assert row(*logits)[found > 0].max() >= max(logits) - tie
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any), st.floats(0, ALMOST_ONE))
