@@ -248,5 +248,5 @@ def test_any_sequence_of_requests_edits_and_cancellations_equals_a_fresh_engine(
         settings=settings(max_examples=25, stateful_step_count=25, derandomize=True),
     )
     assert {*SOURCES} <= {*seen.sources}
-    assert seen.events["cancelled"] > 10
-    assert seen.events["accepted"] > 100
+    assert seen.events["cancelled"] > 2
+    assert seen.events["accepted"] > 50
