@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lsp_server.engine.types import DecodeParams, Logits, Probs
 
 _BLOCK = 256
+_NARROW = 64
+"""Values a block where the largest of a row are looked for."""
 _NEAR = 1 / 1024
 """Of the most probable token's probability."""
 
@@ -193,9 +195,21 @@ def _weights(row: Logits, top: float, temperature: float) -> NDArray[np.float32]
 
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """Ascending ids of the `count` largest values, lower id first among equals."""
-    place = len(values) - count
-    return _down_to(values, np.partition(values, place)[place], count)
+    """Ascending ids of the `count` largest values, lower id first among equals.
+
+    At least `count` values reach the maximum of the block that is `count`th by its maximum; only
+    what does is looked at closely, since to part the whole row takes several times as long.
+    """
+    num_blocks = len(values) // _NARROW
+    if count > num_blocks:
+        place = len(values) - count
+        return _down_to(values, np.partition(values, place)[place], count)
+    maxima = values[: num_blocks * _NARROW].reshape(num_blocks, _NARROW).max(axis=1)
+    floor = np.partition(maxima, num_blocks - count)[num_blocks - count]
+    ids = np.flatnonzero(values >= floor)
+    near = values[ids]
+    place = len(near) - count
+    return ids[_down_to(near, np.partition(near, place)[place], count)]
 
 
 def _down_to(values: NDArray[np.float32], bound: np.float32, count: int) -> NDArray[np.intp]:

@@ -275,3 +275,22 @@ def test_a_sample_is_a_draw_from_the_processed_distribution(params):
     params = DecodeParams(**{"temperature": 1.0, **params})
     for uniform in (*rng.random(200), 0.0, ALMOST_ONE):
         assert sample(logits, params, [1, 2, 3], uniform) == draw(probs, uniform)
+
+
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=40),
+    st.integers(1, 700),
+    st.integers(1, 30),
+    st.randoms(use_true_random=False),
+)
+def test_top_k_keeps_the_largest_of_a_long_row_and_the_lowest_ids_of_equals(
+    pattern, size, count, random
+):
+    """Also where whole blocks of the row are equal, or minus infinity."""
+    values = [float(random.choice(pattern)) for _ in range(size)]
+    values[: size // 2] = [-np.inf if value < 0 else value for value in values[: size // 2]]
+    values[-1] = 4.0
+    found = probs_of(row(*values), temperature=1.0, top_k=count)
+    ranked = sorted(range(size), key=lambda index: (-values[index], index))[:count]
+    kept = sorted(index for index in ranked if values[index] > -np.inf)
+    assert np.flatnonzero(found).tolist() == kept
