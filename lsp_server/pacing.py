@@ -12,9 +12,10 @@ FASTEST = 0.075
 PAUSE = 0.5
 """Seconds after which a burst of keys is over, and what is known of its pace with it."""
 
-LONGEST_WAIT = 0.1
-"""Seconds that an answer is held up at most by waiting for the pause. Longer waits save little
-work: what is asked for in vain is stopped at the next key."""
+LONGEST_WAIT, LONGEST_WAIT_IN_BURST = 0.1, 0.15
+"""Seconds that an answer is held up at most by waiting for the pause; the second while keys come
+faster than anybody reads. Longer waits save little work: what is asked for in vain is stopped at
+the next key."""
 
 
 class Pace:
@@ -42,7 +43,11 @@ class Pace:
 
         `is_behind`: the one before it was overtaken before it was answered.
         """
-        if self._asked_at is None or self._mean is None or not (is_behind or self._mean < FASTEST):
+        if self._asked_at is None or self._mean is None:
+            return 0.0
+        is_burst = self._mean < FASTEST
+        if not (is_behind or is_burst):
             return 0.0
         pause = max(1.5 * self._mean, self._mean + 4 * self._deviation)
-        return max(0.0, self._asked_at + min(pause, LONGEST_WAIT) - now)
+        longest = LONGEST_WAIT_IN_BURST if is_burst else LONGEST_WAIT
+        return max(0.0, self._asked_at + min(pause, longest) - now)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -334,12 +336,14 @@ def test_a_request_that_waits_for_its_time_starts_nothing_once_it_is_gone(
 
 def test_a_burst_of_keys_starts_few_generations_and_all_are_answered() -> None:
     async def main(desk: Desk) -> None:
-        tasks = []
+        tasks, times = [], []
         for num_keys in range(30):
             tasks.append(desk.ask(f"a =·{'x' * num_keys}║"))
+            times.append(time.monotonic())
             await asyncio.sleep(0.05)
+        num_pauses = sum(after - before > 0.1 for before, after in pairwise(times))
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert len(desk.model.requests) <= 4
+        assert len(desk.model.requests) <= 4 + num_pauses, "pauses that a busy machine made"
         assert isinstance(outcomes[-1], CompletionResult)
         for outcome in outcomes:
             assert isinstance(outcome, CompletionResult) or str(outcome) == Reason.SUPERSEDED
