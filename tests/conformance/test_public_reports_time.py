@@ -104,6 +104,7 @@ def test_36_an_answer_for_a_text_that_is_gone_is_dropped(server, what):
         editor.close()
     if what == "open":
         client.open(editor.uri, "another text")
+    client.explain(editor.uri)  # the server has read what came before
     model.release(9)
     assert client.response(request)["result"] is None
 
