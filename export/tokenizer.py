@@ -42,9 +42,9 @@ END_TOKENS = (
 """Control tokens after which a completion is over: end of text or turn, start of another file."""
 
 FIM_TOKENS = {
-    "prefix": ("<fim_prefix>", "<fim-prefix>", "<|fim_prefix|>", "<｜fim▁begin｜>"),  # noqa: RUF001
-    "suffix": ("<fim_suffix>", "<fim-suffix>", "<|fim_suffix|>", "<｜fim▁hole｜>"),  # noqa: RUF001
-    "middle": ("<fim_middle>", "<fim-middle>", "<|fim_middle|>", "<｜fim▁end｜>"),  # noqa: RUF001
+    "prefix": ("<fim_prefix>", "<fim-prefix>", "<|fim_prefix|>", "<｜fim▁begin｜>"),  # noqa: RUF001 - DeepSeek spells so
+    "suffix": ("<fim_suffix>", "<fim-suffix>", "<|fim_suffix|>", "<｜fim▁hole｜>"),  # noqa: RUF001 - DeepSeek spells so
+    "middle": ("<fim_middle>", "<fim-middle>", "<|fim_middle|>", "<｜fim▁end｜>"),  # noqa: RUF001 - DeepSeek spells so
 }
 """Fill-in-the-middle markers by role, in the spellings of code models; in which order they stand,
 the server knows (`fim.py`)."""

@@ -6,7 +6,7 @@ Chunks are whole lines, and no two of them overlap but a type and its members.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -109,7 +109,7 @@ def _defined(lines: _Lines, definitions: Sequence[Definition], stub: str) -> Ite
             continue  # it shares a line with what is a chunk already
         if definition.is_type:
             rest = definitions[number + 1 :]
-            members = list(takewhile(lambda other: other.start < definition.end, rest))  # noqa: B023
+            members = rest[: bisect_left(rest, definition.end, key=lambda other: other.start)]
             names = (definition.name, *(each.name for each in members if each.body == each.end))
             yield Chunk(first, last, _outline(lines, first, last, members, stub), names, header)
             types.append(definition)

@@ -19,7 +19,7 @@ from lsp_server.engine.drafters.cost import DraftCost
 from lsp_server.engine.drafters.draft_model import DraftModel, measure_draft_model
 from lsp_server.engine.drafters.eagle import Eagle
 from lsp_server.engine.drafters.early_exit import EarlyExit, measure_exit
-from lsp_server.engine.drafters.growth import Growth
+from lsp_server.engine.drafters.growth import Growing, Growth
 from lsp_server.engine.drafters.medusa import Medusa
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.drafters.trees import DynamicTree, StaticTree, static_paths
@@ -63,6 +63,8 @@ class Opened:
     manifest: Manifest | DrafterManifest
     tree: Growth | StaticTree | DynamicTree
     """What it drafts where it drafts trees."""
+    trained: bool
+    """To draft for this model."""
 
 
 @dataclass(slots=True)
@@ -116,9 +118,7 @@ class DraftSources:
             growth = _TREE if trees else _CHAIN
             return DraftModel(model, uri, vocabulary, growth=growth, cost=cost)
 
-        self.opened["draft"] = Opened(make, cost, own, _TREE)
-        if own.trained:
-            self._controller.expect_much("draft")
+        self._add("draft", Opened(make, cost, own, _TREE, own.trained))
 
     def open_heads(self, folder: Path) -> None:
         """Draft with trained heads. Raises ModelFilesError, TokenizerMismatchError."""
@@ -134,9 +134,8 @@ class DraftSources:
         def make(uri: str, slot: OnnxSlot, trees: bool) -> Medusa:
             return Medusa(head, slot, _MEDUSA_TREE if trees else None, cost)
 
-        self.opened["medusa"] = Opened(make, cost, head.manifest, _MEDUSA_TREE)
-        if head.manifest.trained:
-            self._controller.expect_much("medusa")
+        manifest = head.manifest
+        self._add("medusa", Opened(make, cost, manifest, _MEDUSA_TREE, manifest.trained))
 
     def _open_eagle(self, folder: Path) -> None:
         head = EagleHead(folder, self._target)
@@ -145,9 +144,8 @@ class DraftSources:
         def make(uri: str, slot: OnnxSlot, trees: bool) -> Eagle:
             return Eagle(head, slot, _EAGLE_TREE if trees else None, cost)
 
-        self.opened["eagle"] = Opened(make, cost, head.manifest, _EAGLE_TREE)
-        if head.manifest.trained:
-            self._controller.expect_much("eagle")
+        manifest = head.manifest
+        self._add("eagle", Opened(make, cost, manifest, _EAGLE_TREE, manifest.trained))
 
     def open_early_exit(self) -> None:
         """Draft with the target's own first layers. Raises ModelFilesError if it has no exit."""
@@ -163,7 +161,13 @@ class DraftSources:
         def make(uri: str, slot: OnnxSlot, trees: bool) -> EarlyExit:
             return EarlyExit(slot, vocabulary, growth=_TREE if trees else _CHAIN, cost=cost)
 
-        self.opened["early_exit"] = Opened(make, cost, target.manifest, _TREE)
+        # The manifest tells of the model: nobody trained it to exit early.
+        self._add("early_exit", Opened(make, cost, target.manifest, _TREE, trained=False))
+
+    def _add(self, name: str, opened: Opened) -> None:
+        self.opened[name] = opened
+        if opened.trained:
+            self._controller.expect_much(name)
 
     def drafter(
         self,
@@ -188,7 +192,7 @@ class DraftSources:
         found.lookup.set_suffix(suffix_ids)
         found.drafter.strict, found.drafter.num_failures = params.strict, 0
         for source in found.priced:
-            if isinstance(source, DraftModel | EarlyExit):
+            if isinstance(source, Growing):
                 source.set_params(params)
         return found.drafter
 

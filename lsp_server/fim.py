@@ -92,7 +92,7 @@ class Family:
 _BARS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 _UNDERSCORES = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
 _DASHES = ("<fim-prefix>", "<fim-suffix>", "<fim-middle>")
-_FULL_WIDTH = ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>")  # noqa: RUF001
+_FULL_WIDTH = ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>")  # noqa: RUF001 - DeepSeek spells so
 
 FAMILIES = (
     # Technical report of Qwen2.5-Coder, section 3.1, and the README of its repository: infilling at
@@ -147,7 +147,7 @@ FAMILIES = (
     Family(
         "DeepSeek-Coder",
         *_FULL_WIDTH,
-        ends=("<｜end▁of▁sentence｜>", "<|EOT|>"),  # noqa: RUF001
+        ends=("<｜end▁of▁sentence｜>", "<|EOT|>"),  # noqa: RUF001 - DeepSeek spells so
     ),
     # Code Llama: Open Foundation Models for Code, section 2.3, and its repository's
     # `infilling_prompt_tokens`, which has the form with the suffix first.
@@ -172,7 +172,7 @@ FAMILIES = (
 )
 """A model is of the first that has all its markers."""
 
-_BEGINS = ("<s>", "<bos>", "<｜begin▁of▁sentence｜>")  # noqa: RUF001
+_BEGINS = ("<s>", "<bos>", "<｜begin▁of▁sentence｜>")  # noqa: RUF001 - DeepSeek spells so
 
 _ROLES = {
     "prefix": Part.PREFIX_MARKER,

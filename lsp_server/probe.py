@@ -96,7 +96,7 @@ class Probe:
         with what is left of the wait: else a long stall would be one sample among hundreds."""
         while True:
             due = time.perf_counter() + PERIOD_MS / 1000
-            await asyncio.sleep(PERIOD_MS / 1000)
+            await asyncio.sleep(PERIOD_MS / 1000)  # how late it ends is what is measured
             late = (time.perf_counter() - due) * 1000
             while late > 0.0:
                 self._late_ms.append(round(late, 2))

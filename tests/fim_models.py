@@ -84,7 +84,7 @@ VOCABULARIES = {
     "DeepSeek-Coder": Vocabulary(
         (
             *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"),  # noqa: RUF001 - its own spelling
-            *("<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>", "<|EOT|>"),  # noqa: RUF001
+            *("<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>", "<|EOT|>"),  # noqa: RUF001 - DeepSeek spells so
         ),
         plain_markers=True,
     ),

@@ -103,5 +103,5 @@ class Editor:
             figures = self._client.request(probe.REQUEST, {"beat": False})
             if figures["generations"] or figures["running"]:
                 resting_since = time.perf_counter()
-            time.sleep(0.05)
+            time.sleep(0.05)  # the probe answers at once; to ask without end would disturb
             now = time.perf_counter()

@@ -116,7 +116,7 @@ def _priced(
         name=title,
         form="tree" if trees else "chain",
         drafter=lambda prompt: drafter,
-        trained=own is not None and opened.manifest.trained,  # nobody trained the model to exit
+        trained=opened.trained,
         extra_parameters=0 if own is None else _num_parameters(opened.manifest, own),
         extra_mb=0.0 if own is None else _megabytes(own),
         step_ms=opened.cost.step_ms,

@@ -42,6 +42,8 @@ BURST = "let rest = total_of(&a_parts);"
 _BURST_SECONDS = 1 / 20
 _KEYS, _FULL = 400, 2000
 _SETTLE_SECONDS, _IDLE_SECONDS = 3.0, 10.0
+"""Of sleep: until what the server does of itself (reading ahead) is done, and while it is watched
+doing nothing."""
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

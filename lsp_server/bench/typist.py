@@ -86,7 +86,7 @@ def type_trace(
             _message("textDocument/didChange", textDocument=document, contentChanges=changes),
             {**_message("textDocument/inlineCompletion", **params), "id": msg_id},
         ]
-        time.sleep(max(0.0, begin + due - time.perf_counter()))
+        time.sleep(max(0.0, begin + due - time.perf_counter()))  # the author rests until then
         if before in pending:
             messages.insert(1, _message("$/cancelRequest", id=before))
         now = time.perf_counter()
@@ -98,7 +98,7 @@ def type_trace(
         typed()
     give_up = time.perf_counter() + PATIENCE
     while pending and time.perf_counter() < give_up and listener.is_alive():
-        time.sleep(0.01)
+        time.sleep(0.01)  # the listener takes the answers in
     client.send({**_message("tabahead/explain", textDocument={"uri": uri}), "id": last})
     listener.join(PATIENCE)
     if listener.is_alive():

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import bisect
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,9 +53,9 @@ class ByteIndex:
         not empty."""
         found = self._kept.pop(text, None)
         if found is None:
-            ids = self._range(text)
+            ids = self._ids_while(text, lambda own: own.startswith(text))
             for length in range(1, len(text)):
-                ids += self._equal(text[:length])
+                ids += self._ids_while(text[:length], text[:length].__eq__)
             found = np.array(sorted(ids), np.intp)
         self._kept[text] = found
         if len(self._kept) > _MAX_KEPT:
@@ -88,19 +89,12 @@ class ByteIndex:
         following = bisect.bisect_right(self._texts, text)
         return following < len(self._texts) and self._texts[following].startswith(text)
 
-    def _range(self, text: bytes) -> list[int]:
+    def _ids_while(self, text: bytes, wanted: Callable[[bytes], bool]) -> list[int]:
+        """In the order of the bytes, from `text` on as long as they are `wanted`."""
         begin = bisect.bisect_left(self._texts, text)
-        end = begin
-        while end < len(self._texts) and self._texts[end].startswith(text):
-            end += 1
-        return self._ids[begin:end]
-
-    def _equal(self, text: bytes) -> list[int]:
-        begin = bisect.bisect_left(self._texts, text)
-        end = begin
-        while end < len(self._texts) and self._texts[end] == text:
-            end += 1
-        return self._ids[begin:end]
+        texts = map(self._texts.__getitem__, range(begin, len(self._texts)))
+        length = sum(1 for _ in takewhile(wanted, texts))
+        return self._ids[begin : begin + length]
 
 
 class Healing:

@@ -47,7 +47,7 @@ def stopping(
 
     thread = threading.Thread(target=work)
     thread.start()
-    time.sleep(after)
+    time.sleep(after)  # until the pass under way is in its middle
     cancelled = time.perf_counter()
     token.cancel()
     thread.join()

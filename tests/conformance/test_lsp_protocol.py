@@ -11,7 +11,7 @@ import pytest
 
 from tests.lsp_client import ServerProcess, at
 
-URI = "file:///work.py"
+URI = "file:///main.py"
 COMPLETE = "textDocument/inlineCompletion"
 SCRIPT = [
     {"after": "slow", "text": "abcdefgh" * 20, "delay_ms": 200},

@@ -179,7 +179,7 @@ def wait_until_idle(model: SlowModel) -> None:
     num_requests = -1
     while num_requests != len(model.requests):
         num_requests = len(model.requests)
-        time.sleep(0.3)
+        time.sleep(0.3)  # that nothing comes can only be waited for
 
 
 def test_a_prompt_is_read_where_a_document_was_opened_or_edited_without_a_request() -> None:
@@ -203,7 +203,7 @@ def test_a_burst_of_thirty_keys_starts_four_generations_at_most(server) -> None:
         editor.type("x")
         requests.append(client.start(COMPLETE, at(editor.uri, 0, editor.cursor)))
         times.append(time.monotonic())
-        time.sleep(0.05)
+        time.sleep(0.05)  # 20 keys a second
     num_pauses = sum(after - before > 0.1 for before, after in pairwise(times))
     results = [client.response(request)["result"] for request in requests]
     assert results[-1]["items"][0]["insertText"] == "total"

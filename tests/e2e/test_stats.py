@@ -13,7 +13,7 @@ import pytest
 
 from tests.lsp_client import ServerProcess, environment
 
-URI = "file:///work/billing.py"
+URI = "file:///shop/billing.py"
 HEAD = "def total(prices):\n    "
 SCRIPT = [
     {"after": "total(prices):\n    ", "text": "return sum(prices)"},
@@ -125,7 +125,7 @@ def test_a_client_that_asks_for_it_is_told_the_status(home: Path, script: str) -
         assert client.explain(URI)["reason"] == "paused"
         run_command(client, "tabahead.resume")
         assert client.complete(URI, 1, 4)["items"]
-        secret = "file:///work/.env"
+        secret = "file:///shop/.env"
         client.open(secret, "TOKEN=")
         assert client.complete(secret, 0, 6)["items"] == []
         assert client.complete(URI, 1, 4)["items"]

@@ -53,6 +53,9 @@ TOKEN = st.integers(3, 6)
 SOURCES_NAMED = st.sampled_from(
     [NAMED, NAMED, NAMED, (), ("lookup", "corpus"), ("draft",), ("heads",), ("early_exit",)]
 )
+PASS = st.sampled_from([1, 1, 2, 2, 3, 4, 6, 9])
+"""That is cancelled. Sampled, as most numbers here are: what Hypothesis draws from a range depends
+on the constants of all modules that a run has imported, and with it how many passes are hit."""
 MODES = [(True,), (False,), (False, True), (True, False, True), (False, False, True)]
 REQUEST = st.builds(
     Request,
@@ -167,7 +170,7 @@ class Session(RuleBasedStateMachine):
         found = generate(self.tiny.target.slot(key), text, params, drafter=drafter)
         assert found == tokens or not (strict or self.default_exact)
 
-    @rule(key=KEY, cut=REQUEST, when=st.integers(1, 15), behind=st.booleans(), request=REQUEST)
+    @rule(key=KEY, cut=REQUEST, when=PASS, behind=st.booleans(), request=REQUEST)
     def cancel_within_a_pass(self, key, cut, when, behind, request) -> None:
         params = DecodeParams(12, cut.temperature, strict=cut.modes[0])
         try:
@@ -248,5 +251,5 @@ def test_any_sequence_of_requests_edits_and_cancellations_equals_a_fresh_engine(
         settings=settings(max_examples=25, stateful_step_count=25, derandomize=True),
     )
     assert {*SOURCES} <= {*seen.sources}
-    assert seen.events["cancelled"] > 2
-    assert seen.events["accepted"] > 50
+    assert seen.events["cancelled"] > 10
+    assert seen.events["accepted"] > 100

@@ -62,7 +62,7 @@ def run(heard: Heard, *steps: Callable[[], object]) -> None:
     async def main() -> None:
         for step in steps:
             step()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # timers of no delay run
 
     asyncio.run(main())
 
@@ -158,7 +158,7 @@ def test_it_is_looked_for_after_a_while_only_and_in_bounded_number():
         for number in range(MAX_WATCHED + 9):
             heard.show("y", str(number))
             heard.acceptance.accept(str(number))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # timers of no delay run
         assert len(heard.acceptance._watched) == MAX_WATCHED
 
     asyncio.run(main())

@@ -88,7 +88,7 @@ def test_a_known_answer_comes_in_the_same_turn_whatever_the_engine_does() -> Non
         other = asyncio.get_running_loop().create_task(busy)
         await soon(desk.model.reached), await soon(desk.model.reached)
         known = desk.ask("a =·║")
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # one turn of the loop
         assert known.done()
         desk.model.write(9)
         await other
@@ -340,7 +340,7 @@ def test_a_burst_of_keys_starts_few_generations_and_all_are_answered() -> None:
         for num_keys in range(30):
             tasks.append(desk.ask(f"a =·{'x' * num_keys}║"))
             times.append(time.monotonic())
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # 20 keys a second
         num_pauses = sum(after - before > 0.1 for before, after in pairwise(times))
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert len(desk.model.requests) <= 4 + num_pauses, "pauses that a busy machine made"
@@ -366,9 +366,9 @@ def test_what_is_asked_for_by_key_never_waits_for_a_pause() -> None:
     async def main(desk: Desk) -> None:
         for num_keys in range(5):
             desk.ask(f"a =·{'x' * num_keys}║")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # faster than anybody reads
         desk.ask("b =·║", invoked=True)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # one turn of the loop
         assert desk.scheduler._latest, "it is with the scheduler already"
 
     run(main, writes("1"))
@@ -377,9 +377,9 @@ def test_what_is_asked_for_by_key_never_waits_for_a_pause() -> None:
 def test_an_idle_engine_starts_in_the_same_turn() -> None:
     async def main(desk: Desk) -> None:
         for place in "ab":
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # no burst
             desk.ask(f"{place} =·║")
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one turn of the loop
             assert desk.scheduler._latest, "it is with the scheduler already"
 
     run(main, writes("1"))

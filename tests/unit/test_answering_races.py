@@ -72,7 +72,7 @@ class Client:
             request = CompletionRequest(snapshot, len(text), invoked=bool(how))
             task = asyncio.ensure_future(self.answering.answer(request))
             self.asked.append((request, task))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one turn of the loop
         elif what in ("key", "back"):
             key = "ab"[len(text) % 2] if how == "next" else how
             self.texts[document] = text + key if what == "key" else text[:4] + text[4:-how]
@@ -83,7 +83,7 @@ class Client:
         elif what == "write":
             self.model.write(how)
         elif what == "turn":
-            await asyncio.sleep(0.002 * how)
+            await asyncio.sleep(0.002 * how)  # time is one of the things that happen
         elif what == "close":
             self.answering.stop(uri, Reason.STALE)
 
@@ -93,7 +93,7 @@ class Client:
         tasks = [task for _, task in self.asked]
         outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
         while self.scheduler._latest:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the scheduler tells nobody when it is done
         self.scheduler.stop()
         assert await asyncio.to_thread(self.scheduler.join, PATIENCE)
         return outcomes

@@ -54,7 +54,7 @@ def checkout(owner, currency_code):
 
 
 def python(name, text):
-    return Snapshot(f"file:///work/{name}", 1, "python", text)
+    return Snapshot(f"file:///shop/{name}", 1, "python", text)
 
 
 def store_of(*files, **limits):
@@ -70,7 +70,7 @@ def shown(store, text=USER, name="shop/main.py", budget=1200, **options):
 
 def test_what_an_imported_file_defines_is_shown_with_its_signatures():
     (snippet,) = shown(store_of(("shop/cart.py", CART)))
-    assert snippet.uri == "file:///work/shop/cart.py"
+    assert snippet.uri == "file:///shop/shop/cart.py"
     for line in (
         "class ShoppingCart(Basket):\n",
         "    def add_discount(self, percent_off, reason)",
@@ -80,7 +80,7 @@ def test_what_an_imported_file_defines_is_shown_with_its_signatures():
 
 
 def test_cells_of_a_notebook_see_each_other():
-    store, cell = store_of(), "vscode-notebook-cell:/work/a.ipynb#W{}sZmlsZQ%3D%3D"
+    store, cell = store_of(), "vscode-notebook-cell:/shop/a.ipynb#W{}sZmlsZQ%3D%3D"
     store.learn(Snapshot(cell.format(1), 1, "python", CART))
     text = "prices = []\nfor item in items:\n    prices.append(item)\nrate = rate_of(code)\n"
     here = Snapshot(cell.format(2), 1, "python", text)
@@ -131,9 +131,9 @@ def test_without_a_grammar_the_same_is_found_by_indentation(monkeypatch):
     ],
 )
 def test_definitions_are_found_in_every_kind_of_language(language, suffix, defined, user, expected):
-    store, other = ContextStore(), f"file:///work/shop/cart.{suffix}"
+    store, other = ContextStore(), f"file:///shop/shop/cart.{suffix}"
     store.learn(Snapshot(other, 1, language, defined))
-    at = Snapshot(f"file:///work/shop/main.{suffix}", 1, language, user + "\n" * STEP)
+    at = Snapshot(f"file:///shop/shop/main.{suffix}", 1, language, user + "\n" * STEP)
     (snippet,) = store.snippets(at, len(user + "\n" * STEP), 600)
     assert expected in snippet.text
 
@@ -181,7 +181,7 @@ def test_a_file_that_has_nothing_to_do_with_the_place_is_not_shown():
 
 def test_files_of_another_language_are_not_shown():
     store = ContextStore()
-    store.learn(Snapshot("file:///work/shop/cart.rb", 1, "ruby", CART))
+    store.learn(Snapshot("file:///shop/shop/cart.rb", 1, "ruby", CART))
     assert shown(store) == ()
 
 
@@ -247,7 +247,7 @@ def test_what_is_shown_follows_an_edit_of_its_file():
 def test_a_forgotten_file_is_shown_nowhere_at_once():
     store = store_of(("shop/cart.py", CART), ("shop/main.py", USER))
     assert shown(store)
-    store.forget("file:///work/shop/cart.py")
+    store.forget("file:///shop/shop/cart.py")
     assert shown(store) == ()
     assert store.num_characters == len(USER)
     store.forget("file:///never/seen.py")
@@ -259,7 +259,7 @@ def test_memory_is_bounded_by_files_and_by_characters():
         store.learn(python(f"m{n}.py", f"def function_{n}():\n    pass\n" * (1 + n % 9)))
         assert store.num_characters <= 2000
     for n in range(50):
-        store.forget(f"file:///work/m{n}.py")
+        store.forget(f"file:///shop/m{n}.py")
     assert store.num_characters == 0
     assert not any(index._having or index._defining for index in store._indexes.values())
 
@@ -346,8 +346,8 @@ def test_a_file_that_is_open_is_learned_once_the_settings_allow_it(before):
         session = Session(Scheduler(), DocumentStore(), Listener(learn=store.learn))
         session.options = before
         session.use(Engine(lambda request, cancel: pytest.fail("nothing is asked")))
-        session.documents.open("file:///work/cart.py", "python", 1, CART)
-        session.opened("file:///work/cart.py")
+        session.documents.open("file:///shop/cart.py", "python", 1, CART)
+        session.opened("file:///shop/cart.py")
         await turns(session)
         assert not store._files
         session.options = RequestOptions()
@@ -355,13 +355,13 @@ def test_a_file_that_is_open_is_learned_once_the_settings_allow_it(before):
         await turns(session)
 
     asyncio.run(main())
-    assert set(store._files) == {"file:///work/cart.py"}
+    assert set(store._files) == {"file:///shop/cart.py"}
 
 
 async def turns(session: Session) -> None:
     """Until what was begun is done, also what is queued."""
     for _ in range(20):
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the disk thread and the loop take turns
     await session.scheduler.submit("other", lambda cancel: None)
 
 
@@ -379,15 +379,15 @@ def test_no_secret_and_no_excluded_file_ever_reaches_the_store():
         for number, name in enumerate(files):
             if number == 2:
                 session.use(Engine(lambda request, cancel: pytest.fail("nothing is asked")))
-            session.documents.open(f"file:///work/{name}", "python", 1, CART)
-            session.opened(f"file:///work/{name}")
+            session.documents.open(f"file:///shop/{name}", "python", 1, CART)
+            session.opened(f"file:///shop/{name}")
         await turns(session)
-        assert set(store._files) == {f"file:///work/{n}" for n in ("shop/cart.py", "shop/keys.py")}
+        assert set(store._files) == {f"file:///shop/{n}" for n in ("shop/cart.py", "shop/keys.py")}
         stricter = Settings(exclude=("private/", "keys.py"))
         session.options = RequestOptions(refuse=lambda s: refuse_document(s, stricter))
         session.reconsider()
         await turns(session)
 
     asyncio.run(main())
-    assert set(store._files) == {"file:///work/shop/cart.py"}
-    assert [snippet.uri for snippet in shown(store)] == ["file:///work/shop/cart.py"]
+    assert set(store._files) == {"file:///shop/shop/cart.py"}
+    assert [snippet.uri for snippet in shown(store)] == ["file:///shop/shop/cart.py"]

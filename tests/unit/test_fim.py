@@ -14,8 +14,8 @@ from lsp_server.prompting import Prompter
 from lsp_server.selection import Snippet
 from tests.fim_models import VOCABULARIES, write_tokenizer
 
-URI = "file:///work/shop/pkg/app.py"
-FILES = (Snippet("file:///work/shop/pkg/util.py", "def one():\n    return 1\n"),)
+URI = "file:///shop/shop/pkg/app.py"
+FILES = (Snippet("file:///shop/shop/pkg/util.py", "def one():\n    return 1\n"),)
 BEFORE, AFTER = "import util\n\ndef two():\n    x = uti", "\n    return x\n"
 
 COMMENTED = "# pkg/util.py\ndef one():\n    return 1\n\n# pkg/app.py\n"
@@ -47,9 +47,9 @@ WITH_FILES = {
     "SantaCoder": SUFFIX_FIRST.replace("fim_", "fim-"),
     "DeepSeek-Coder": (
         "<｜begin▁of▁sentence｜>"  # noqa: RUF001 - its own spelling
-        f"<｜fim▁begin｜>{COMMENTED}import util\n\ndef two():\n"  # noqa: RUF001
-        "<｜fim▁hole｜>\n    return x\n"  # noqa: RUF001
-        "<｜fim▁end｜>    x = uti"  # noqa: RUF001
+        f"<｜fim▁begin｜>{COMMENTED}import util\n\ndef two():\n"  # noqa: RUF001 - DeepSeek spells so
+        "<｜fim▁hole｜>\n    return x\n"  # noqa: RUF001 - DeepSeek spells so
+        "<｜fim▁end｜>    x = uti"  # noqa: RUF001 - DeepSeek spells so
     ),
     "CodeLlama": f"<s>▁<PRE>▁<SUF>\n    return x\n▁<MID> {COMMENTED}{BEFORE}",
     "Codestral": f"<s>[SUFFIX]\n    return x\n[PREFIX] {COMMENTED}{BEFORE}",
@@ -65,7 +65,7 @@ AT_THE_END = {
     "Qwen2.5-Coder": f"<|repo_name|>project\n<|file_sep|>pkg/app.py\n{BEFORE}",
     "CodeGemma": f"<bos>{BEFORE}",
     "StarCoder2": f"<repo_name>project\n<file_sep>pkg/app.py\n{BEFORE}",
-    "DeepSeek-Coder": f"<｜begin▁of▁sentence｜>{BEFORE}",  # noqa: RUF001
+    "DeepSeek-Coder": f"<｜begin▁of▁sentence｜>{BEFORE}",  # noqa: RUF001 - DeepSeek spells so
     "CodeLlama": f"<s> {BEFORE}",
     "Codestral": f"<s> {BEFORE}",
 }

@@ -57,9 +57,9 @@ def offsets(model: SlowModel) -> list[int]:
 async def rest(answering: Answering) -> None:
     """Until the scheduler has nothing left, and a little longer for what would come then."""
     for _ in range(5):
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # that nothing comes can only be waited for
         while answering._scheduler._latest:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # the scheduler tells nobody when it is done
 
 
 def test_after_an_answer_the_text_beyond_it_is_generated_two_steps_far() -> None:

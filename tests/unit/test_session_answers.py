@@ -235,7 +235,7 @@ def test_what_the_disk_says_is_heard_before_a_document_is_judged() -> None:
     engine, refused = Asked(), set[str]()
 
     async def look(uri: str) -> None:
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # others have their turn before the disk answers
         refused.add(uri)
 
     session, _ = session_with(engine)

@@ -33,7 +33,7 @@ def run(files: list[Path], *changes: object) -> list[int]:
             change()
             watch.poke()
             await disk.submit("behind it", lambda cancel: None)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # callbacks run
             counts.append(len(told))
             if told:
                 watch.reading(files)
@@ -82,7 +82,7 @@ def test_what_was_read_again_meanwhile_is_no_change(
         await disk.submit("behind it", lambda cancel: None)
         watch.poke()
         disk.cancel(KEY)  # as when the server ends
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # callbacks run
         return told
 
     assert asyncio.run(main()) == []

@@ -56,7 +56,7 @@ def heard():
 def on_loop(work) -> None:
     async def run() -> None:
         work()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # callbacks run
 
     asyncio.get_event_loop().run_until_complete(run())
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.drafters.cost import FREE, MEASURED_ROWS, DraftCost, measure_draft
-from lsp_server.engine.drafters.growth import Growth, grow
+from lsp_server.engine.drafters.growth import Growing, Growth, grow
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary
 from lsp_server.engine.prefix import common_prefix
-from lsp_server.engine.types import DecodeParams, Draft, Model, Slot
+from lsp_server.engine.types import Draft, Model, Slot
 from lsp_server.errors import InferenceError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CHUNK = 128
 _MEASURE_CONTEXT = 192
 
 
-class DraftModel:
+class DraftModel(Growing):
     """Drafter protocol for one document."""
 
     name = "draft"
@@ -45,31 +45,17 @@ class DraftModel:
             vocabulary: its columns as ids of the target, which `check_draft_model` has passed.
             cost: of `measure_draft_model`, once for all documents.
         """
+        super().__init__(growth, cost)
         self._model = model
         self._key = key
         self._vocabulary = vocabulary
-        self._growth = growth or Growth()
-        self._params = DecodeParams()
-        self._cost = cost
         self._slot: Slot | None = None
         """The one used last; by now it may hold another document."""
-
-    @property
-    def drafts_trees(self) -> bool:
-        return self._growth.width > 1
-
-    def draft_cost_ms(self, depth: int) -> float:
-        """A step for each token."""
-        return depth * self._cost.step_ms
 
     def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
         """What is not in the model's own cache."""
         num_known = common_prefix(self._slot.token_ids, token_ids) if self._slot else 0
         return self._cost.reading_ms(len(token_ids) - num_known)
-
-    def set_params(self, params: DecodeParams) -> None:
-        """Of the request that comes next; where they are greedy, drafts need no distributions."""
-        self._params = params
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None

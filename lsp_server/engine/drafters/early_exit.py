@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.drafters.cost import FREE, DraftCost, measure_draft
-from lsp_server.engine.drafters.growth import Growth, grow
+from lsp_server.engine.drafters.growth import Growing, Growth, grow
 from lsp_server.engine.drafters.vocabulary import DraftVocabulary
-from lsp_server.engine.types import DecodeParams, Draft, Slot
+from lsp_server.engine.types import Draft, Slot
 
 if TYPE_CHECKING:
     from lsp_server.engine.types import Logits
@@ -35,7 +35,7 @@ class ExitSlot(Slot, Protocol):
         ...
 
 
-class EarlyExit:
+class EarlyExit(Growing):
     """Drafter protocol for one document, over the slot that it is decoded in."""
 
     name = "early_exit"
@@ -53,27 +53,13 @@ class EarlyExit:
             vocabulary: columns of the early head's logits.
             cost: of `measure_exit`, once for all documents.
         """
+        super().__init__(growth, cost)
         self._slot = slot
         self._vocabulary = vocabulary
-        self._growth = growth or Growth()
-        self._params = DecodeParams()
-        self._cost = cost
-
-    @property
-    def drafts_trees(self) -> bool:
-        return self._growth.width > 1
-
-    def draft_cost_ms(self, depth: int) -> float:
-        """A step for each token."""
-        return depth * self._cost.step_ms
 
     def reading_cost_ms(self, token_ids: Sequence[int]) -> float:
         """Nothing: the target's own rows are what it reads."""
         return 0.0
-
-    def set_params(self, params: DecodeParams) -> None:
-        """Of the request that comes next; where they are greedy, drafts need no distributions."""
-        self._params = params
 
     def propose(
         self, token_ids: Sequence[int], limit: int, cancel: CancelToken | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lsp_server.engine.drafters.cost import DraftCost
 from lsp_server.engine.sampling import draw, greedy_token, process
 from lsp_server.engine.types import ROOT, DecodeParams, Draft
 from lsp_server.errors import InferenceError
@@ -42,6 +43,27 @@ class Growth:
 
     def num_offered(self, position: int) -> int:
         return max(1, self.width - position)
+
+
+class Growing:
+    """What the sources that draft by `grow` have in common."""
+
+    def __init__(self, growth: Growth | None, cost: DraftCost) -> None:
+        self._growth = growth or Growth()
+        self._cost = cost
+        self._params = DecodeParams()
+
+    @property
+    def drafts_trees(self) -> bool:
+        return self._growth.width > 1
+
+    def draft_cost_ms(self, depth: int) -> float:
+        """A step for each token."""
+        return depth * self._cost.step_ms
+
+    def set_params(self, params: DecodeParams) -> None:
+        """Of the request that comes next; where they are greedy, drafts need no distributions."""
+        self._params = params
 
 
 def grow(
