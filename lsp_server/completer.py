@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from lsp_server.amount import stop_rule
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
     Backend,
@@ -23,12 +22,13 @@ from lsp_server.completion import (
     Watch,
     unwatched,
 )
-from lsp_server.confidence import confidence_of, is_sure, most_confident
-from lsp_server.items import Clock, Writer, Written
-from lsp_server.languages import language_of
-from lsp_server.place import Place
+from lsp_server.generation.amount import stop_rule
+from lsp_server.generation.confidence import confidence_of, is_sure, most_confident
+from lsp_server.generation.items import Clock, Writer, Written
 from lsp_server.postprocess import Dropped, Edit
-from lsp_server.prose import is_comment, is_prose_document
+from lsp_server.text.languages import language_of
+from lsp_server.text.place import Place
+from lsp_server.text.prose import is_comment, is_prose_document
 
 
 def complete(

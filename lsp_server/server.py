@@ -22,6 +22,7 @@ from lsp_server.asking import RequestOptions
 from lsp_server.completion import Engine
 from lsp_server.documents import DocumentStore, Encoding
 from lsp_server.errors import TabaheadError
+from lsp_server.files.uris import disk_path
 from lsp_server.loading import FETCH_COMMAND, FetchOf, Load, Loading
 from lsp_server.params import (
     ChangeParams,
@@ -44,7 +45,6 @@ from lsp_server.stdio import (
     start_reader,
     watch_process,
 )
-from lsp_server.uris import disk_path
 from lsp_server.window import Kind, Window
 
 logger = logging.getLogger(__name__)

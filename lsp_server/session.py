@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from lsp_server.acceptance import MAX_HEAD, Acceptance, Shown
-from lsp_server.answering import Answering
+from lsp_server.answering.answering import Answering
 from lsp_server.answers import Answer, Item
 from lsp_server.asking import RequestOptions, asked
 from lsp_server.completion import (
@@ -31,6 +30,7 @@ from lsp_server.errors import Cancelled
 from lsp_server.learning import Learning
 from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
+from lsp_server.statistics.acceptance import MAX_HEAD, Acceptance, Shown
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lsp_server.acceptance import Shown
 from lsp_server.asking import RequestOptions
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
@@ -25,6 +24,7 @@ from lsp_server.completion import (
 from lsp_server.loading import Fetch, Progress
 from lsp_server.server import Configuration, Hooks, Server
 from lsp_server.session import Listener
+from lsp_server.statistics.acceptance import Shown
 from lsp_server.stdio import socket_channel
 from tests.lsp_client import TIMEOUT, RawClient
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from datetime import date, timedelta
 
-from lsp_server.statistics import latency_class
-from lsp_server.statistics_file import Counters
+from lsp_server.statistics.counting import latency_class
+from lsp_server.statistics.file import Counters
 
 TODAY = date(2026, 3, 14)
 

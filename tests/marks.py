@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lsp_server.backend.scripted import Entry, ScriptedBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionRequest, CompletionResult, Snapshot
-from lsp_server.place import Place
-from lsp_server.scripted import Entry, ScriptedBackend
+from lsp_server.text.place import Place
 
 CURSOR = "║"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from lsp_server.backend.scripted import Entry, ScriptedBackend, ScriptedGeneration
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete, refuse_place
 from lsp_server.completion import CompletionRequest, CompletionResult, Engine, Piece, Watch
-from lsp_server.scripted import Entry, ScriptedBackend, ScriptedGeneration
 from lsp_server.server import Hooks
 from tests.editor import Editor
 from tests.lsp_client import TIMEOUT, RawClient

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lsp_server.backend.scripted import ScriptedBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete, refuse_place
 from lsp_server.completion import (
@@ -20,7 +21,6 @@ from lsp_server.completion import (
     TextEdit,
     Watch,
 )
-from lsp_server.scripted import ScriptedBackend
 
 PATIENCE = 20.0
 

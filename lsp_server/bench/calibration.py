@@ -1,5 +1,5 @@
-"""The weights of `lsp_server.confidence`, fitted to lines of which it is known whether they are
-right, and how well a confidence sorts such lines.
+"""The weights of `lsp_server.generation.confidence`, fitted to lines of which it is known whether
+they are right, and how well a confidence sorts such lines.
 
 Logistic regression with a small penalty on the weights (of standardised features), by Newton's
 method. No feature that is a log-probability may count against a line.
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lsp_server.confidence import Features, Weights, confidence
 from lsp_server.errors import SettingsError
+from lsp_server.generation.confidence import Features, Weights, confidence
 
 _PENALTY = 1.0
 _ROUNDS = 50

@@ -24,7 +24,7 @@ from lsp_server.bench.report import (
     table,
 )
 from lsp_server.engine.types import DecodeParams
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 _PAIRS = 7
 _NEW_TOKENS = 24

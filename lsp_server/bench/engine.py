@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lsp_server.backend.loader import load_engine
 from lsp_server.bench.cases import Case
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
@@ -14,8 +15,7 @@ from lsp_server.engine.controller import Controller
 from lsp_server.engine.decode import decode
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.types import DecodeParams, DecodeStats, Drafter, Slot
-from lsp_server.loader import load_engine
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lsp_server.engine.decode import PREFILL_CHUNK
 from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.probe import arg_max_depends_on_width
 from lsp_server.engine.types import DecodeParams, Drafter
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 _NEW_TOKENS = 32
 _MAX_PROMPT = 512

@@ -37,7 +37,7 @@ from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.probe import margin, probe_widths
 from lsp_server.engine.speedup import speedup
 from lsp_server.engine.types import DecodeParams, Draft, Drafter
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 _CASES, _FULL = 12, 60
 _MAX_PROMPT = 512

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lsp_server.backend.drafting import DraftSources
 from lsp_server.bench.cases import Case
 from lsp_server.bench.engine import Bench, Prompt
-from lsp_server.drafting import DraftSources
 from lsp_server.engine.drafter_manifest import DrafterManifest
 from lsp_server.engine.drafters.combined import Combined, Records
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
@@ -23,7 +23,7 @@ from lsp_server.engine.onnx_slot import OnnxSlot
 from lsp_server.engine.types import Draft, Drafter
 from lsp_server.errors import ModelFilesError, ModelMissingError
 from lsp_server.paths import paths
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 from models import catalogue
 
 

@@ -32,20 +32,20 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lsp_server.amount import stop_rule
-from lsp_server.backend import EngineBackend
+from lsp_server.backend.engine_backend import EngineBackend
+from lsp_server.backend.loader import load_engine
 from lsp_server.bench.blanks import Blank, load_blanks
 from lsp_server.bench.calibration import Judged, Shown, curve, fit, keep, recall, shown_at
 from lsp_server.bench.quality_page import page
 from lsp_server.bench.report import machine, publish
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Eagerness, Mode, Snapshot
-from lsp_server.confidence import THRESHOLDS, WEIGHTS, Features, features_of
-from lsp_server.items import Writer
-from lsp_server.loader import load_engine
-from lsp_server.place import Place
+from lsp_server.generation.amount import stop_rule
+from lsp_server.generation.confidence import THRESHOLDS, WEIGHTS, Features, features_of
+from lsp_server.generation.items import Writer
 from lsp_server.postprocess import Edit
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
+from lsp_server.text.place import Place
 
 MIN_RIGHT_SHOWN, MAX_WRONG_SHOWN = 0.6, 0.5
 """The bars, at `balanced`."""

@@ -19,7 +19,9 @@ def page(result: dict[str, Any]) -> str:
         table([shares, *_shown(confidence)]),
     ]
     if "weights" in result:
-        parts.append(f"WEIGHTS of lsp_server/confidence.py:\n{_weights(result['weights'])}")
+        parts.append(
+            f"WEIGHTS of lsp_server/generation/confidence.py:\n{_weights(result['weights'])}"
+        )
     parts += [f"MISSED: {bar}" for bar in result["missed"]]
     return "\n\n".join(parts)
 

@@ -36,7 +36,7 @@ from lsp_server.bench.replay_figures import Session, figures_of, missed, page
 from lsp_server.bench.report import machine, publish
 from lsp_server.bench.traces import Edit, Patch, Trace, load_traces
 from lsp_server.bench.typist import type_trace
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 BURST = "let rest = total_of(&a_parts);"
 _BURST_SECONDS = 1 / 20

@@ -12,7 +12,7 @@ from lsp_server.bench.client import private_server
 from lsp_server.bench.equality import KINDS, STRIDE, Checker, Comparison
 from lsp_server.bench.report import machine, publish, table
 from lsp_server.bench.traces import Trace, load_traces
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 OPTIONS: dict[str, Any] = {
     "strict": True,

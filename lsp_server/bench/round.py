@@ -31,7 +31,7 @@ from lsp_server.engine.drafters.combined import Combined
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.types import DecodeParams, DecodeStats, Drafter, ModelSpec
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 if TYPE_CHECKING:
     from lsp_server.engine.types import Logits

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from lsp_server.bench.client import StdioClient
 from lsp_server.bench.report import machine, publish
 from lsp_server.errors import InferenceError
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 _TEXT = "def mean(values):\n    total = 0\n    for value in values:\n        total"
 _URI = "untitled:startup.py"

@@ -74,7 +74,7 @@ def _positive(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from lsp_server.paths import paths
-    from lsp_server.settings_layers import load
+    from lsp_server.settings.layers import load
 
     given = {"model": args.model} if args.model else {}
     loaded = load(command_line=given, user_file=paths().config / "settings.toml")

@@ -46,13 +46,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lsp_server.backend.loader import load_backend
     from lsp_server.cancellation import CancelToken
     from lsp_server.completer import complete, nothing
     from lsp_server.completion import CompletionRequest, Snapshot
-    from lsp_server.exclusion import refuse_document
-    from lsp_server.file_rules import FileRules
-    from lsp_server.ignore_files import IgnoreFiles
-    from lsp_server.loader import load_backend
+    from lsp_server.files.exclusion import refuse_document
+    from lsp_server.files.ignore_files import IgnoreFiles
+    from lsp_server.files.rules import FileRules
 
     settings = _settings(args)
     path, text, offset = _read(args.place)
@@ -110,7 +110,7 @@ def as_json(result: CompletionResult, text: str) -> dict[str, Any]:
 
 def _settings(args: argparse.Namespace) -> Any:
     from lsp_server.paths import paths
-    from lsp_server.settings_layers import load
+    from lsp_server.settings.layers import load
 
     names = ("model", "max_tokens", "mode", "sources", "strict", "temperature", "seed")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}

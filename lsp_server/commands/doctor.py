@@ -18,7 +18,7 @@ from lsp_server.errors import TabaheadError
 if TYPE_CHECKING:
     from lsp_server.engine.drafter_manifest import DrafterManifest
     from lsp_server.engine.manifest import Manifest
-    from lsp_server.settings import Settings
+    from lsp_server.settings.tree import Settings
 
 _PACKAGES = ("tabahead", "pygls", "lsprotocol", "numpy", "tokenizers", "onnx", "onnx-ir", "gguf")
 _EXAMPLE = """example:
@@ -59,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lsp_server.paths import paths
-    from lsp_server.settings_layers import load
+    from lsp_server.settings.layers import load
 
     given = {"model": args.model} if args.model else {}
     loaded = load(command_line=given, user_file=paths().config / "settings.toml")
@@ -106,8 +106,8 @@ def _examine_runtime(report: Report) -> None:
 
 def _examine_model(settings: Settings, report: Report) -> None:
     """Verify every byte, load the model as the server does, and probe how it runs."""
+    from lsp_server.backend.loader import load_backend
     from lsp_server.cancellation import CancelToken
-    from lsp_server.loader import load_backend
 
     report.facts["model"] = settings.model
     if not settings.model.startswith("scripted:"):
@@ -172,7 +172,7 @@ def _warn_of_untrained(drafter: Manifest | DrafterManifest, report: Report) -> N
 
 
 def _probe(backend: Any, settings: Settings, report: Report) -> None:
-    from lsp_server.backend import EngineBackend
+    from lsp_server.backend.engine_backend import EngineBackend
     from lsp_server.engine.probe import probe_widths
 
     if not isinstance(backend, EngineBackend):

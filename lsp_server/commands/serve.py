@@ -21,7 +21,6 @@ from lsp_server.errors import SettingsError
 from lsp_server.status import StatusSource
 
 if TYPE_CHECKING:
-    from lsp_server.acceptance import Shown
     from lsp_server.answers import Answer
     from lsp_server.cancellation import CancelToken
     from lsp_server.completion import (
@@ -33,12 +32,13 @@ if TYPE_CHECKING:
         Snapshot,
         Watch,
     )
-    from lsp_server.ignore_files import IgnoreFiles
+    from lsp_server.files.ignore_files import IgnoreFiles
     from lsp_server.loading import Fetch, Progress
     from lsp_server.scheduler import Scheduler
     from lsp_server.server import Configuration, Hooks
-    from lsp_server.settings_watch import SettingsWatch
-    from lsp_server.statistics import Statistics
+    from lsp_server.settings.watch import SettingsWatch
+    from lsp_server.statistics.acceptance import Shown
+    from lsp_server.statistics.counting import Statistics
     from lsp_server.stdio import Channel
 
 GRACE = 3.0
@@ -120,20 +120,20 @@ class Wiring:
     @cached_property
     def statistics(self) -> Statistics:
         from lsp_server.paths import paths
-        from lsp_server.statistics import Statistics
+        from lsp_server.statistics.counting import Statistics
 
         return Statistics(paths().state)
 
     @cached_property
     def settings_files(self) -> SettingsWatch:
-        from lsp_server.settings_watch import SettingsWatch
+        from lsp_server.settings.watch import SettingsWatch
 
         return SettingsWatch(self._disk[0])
 
     @cached_property
     def _disk(self) -> tuple[Scheduler, IgnoreFiles]:
         """The thread that may wait for a disk, and what it has read there."""
-        from lsp_server.ignore_files import IgnoreFiles
+        from lsp_server.files.ignore_files import IgnoreFiles
         from lsp_server.scheduler import Scheduler
 
         return Scheduler("tabahead-disk", gives_way=False), IgnoreFiles()
@@ -175,7 +175,7 @@ class Wiring:
         )
 
     def _is_spare(self) -> bool:
-        from lsp_server.power import on_battery
+        from lsp_server.answering.power import on_battery
 
         return not on_battery()
 
@@ -224,12 +224,12 @@ class Wiring:
         section: Mapping[str, Any],
         folders: Sequence[Path],
     ) -> Configuration:
-        from lsp_server.admission import Admission
         from lsp_server.asking import RequestOptions
-        from lsp_server.file_rules import FileRules
+        from lsp_server.files.admission import Admission
+        from lsp_server.files.rules import FileRules
         from lsp_server.paths import paths
         from lsp_server.server import Configuration
-        from lsp_server.settings_layers import WORKSPACE_FILE, load
+        from lsp_server.settings.layers import WORKSPACE_FILE, load
 
         _ = self.statistics  # made on this thread, before the inference thread counts with it
         workspace = folders[0] if folders else None
@@ -284,9 +284,9 @@ class Wiring:
 
     def load(self, settings: Any, progress: Progress, cancel: CancelToken) -> Engine:
         """Beside the backend in use, which goes on until this one takes its place."""
+        from lsp_server.backend.loader import load_backend
         from lsp_server.completer import complete, refuse_place
         from lsp_server.completion import Engine
-        from lsp_server.loader import load_backend
 
         if self._next is not None:  # overtaken by this one before it was used
             self._next.close()

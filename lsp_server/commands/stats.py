@@ -35,7 +35,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from lsp_server.paths import paths
     from lsp_server.report.figures import Figures
-    from lsp_server.statistics_file import read
+    from lsp_server.statistics.file import read
 
     folder = paths().state
     if args.reset:
@@ -74,7 +74,7 @@ def _write_page(figures: Any, now: datetime, path: Path) -> str:
 
 
 def _reset(folder: Path) -> str:
-    from lsp_server.statistics_file import FILE_NAME, reset
+    from lsp_server.statistics.file import FILE_NAME, reset
 
     path = folder / FILE_NAME
     try:

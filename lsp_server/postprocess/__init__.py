@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lsp_server.completion import Reason
-from lsp_server.place import Place
 from lsp_server.postprocess.blanks import cut_trailing_blanks, join_blanks, skip_leading_breaks
 from lsp_server.postprocess.indentation import fit_indentation
 from lsp_server.postprocess.markers import cut_markers
@@ -19,6 +18,7 @@ from lsp_server.postprocess.stray_closers import cut_stray_closer
 from lsp_server.postprocess.suffix import cover_rest
 from lsp_server.postprocess.talk import unwrap_code
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.place import Place
 
 Step = Callable[[Edit, Place], Edit | Dropped]
 

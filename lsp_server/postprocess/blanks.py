@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lsp_server.completion import Reason
-from lsp_server.indentation import indent_of
-from lsp_server.place import Place
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.indentation import indent_of
+from lsp_server.text.place import Place
 
 
 def skip_leading_breaks(edit: Edit, place: Place) -> Edit | Dropped:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from lsp_server.brackets import CLOSERS, unclosed
-from lsp_server.indentation import TAB_SIZE, IndentStyle, detect_style, indent_of
-from lsp_server.languages import Zone, language_of
-from lsp_server.place import Place, opens_block
 from lsp_server.postprocess.types import Edit
+from lsp_server.text.brackets import CLOSERS, unclosed
+from lsp_server.text.indentation import TAB_SIZE, IndentStyle, detect_style, indent_of
+from lsp_server.text.languages import Zone, language_of
+from lsp_server.text.place import Place, opens_block
 
 _AS_WRITTEN = frozenset(
     {"markdown", "mdx", "plaintext", "restructuredtext", "latex", "tex", "make", "makefile"}

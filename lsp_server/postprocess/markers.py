@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from lsp_server.languages import language_of
-from lsp_server.place import Place
 from lsp_server.postprocess.types import Edit
+from lsp_server.text.languages import language_of
+from lsp_server.text.place import Place
 
 _MARKER = re.compile(
     r"<\|[\w/.:-]+\|>"  # <|endoftext|>, <|fim_middle|>, <|im_end|>, <|user_cursor_is_here|>

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import takewhile
 
 from lsp_server.completion import Reason
-from lsp_server.place import Place, is_statement, repeats_next_line
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.place import Place, is_statement, repeats_next_line
 
 _MAX_BELOW = 12
 """Lines; what stands further below may come again."""

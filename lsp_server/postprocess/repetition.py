@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lsp_server.completion import Reason
-from lsp_server.place import Place, is_statement
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.place import Place, is_statement
 
 _MIN_LOOP = {1: 3, 2: 5}
 """Lines of a block -> lines in a row that must repeat it, itself included; longer ones: twice."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
-from lsp_server.brackets import CLOSERS, closers_missing, code_only, unclosed
 from lsp_server.completion import Reason
-from lsp_server.languages import Zone, language_of
-from lsp_server.place import Place
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.brackets import CLOSERS, closers_missing, code_only, unclosed
+from lsp_server.text.languages import Zone, language_of
+from lsp_server.text.place import Place
 
 _MAX_DOCUMENT = 200_000
 """Characters that are counted through, and only where a closer looks like a stray one."""

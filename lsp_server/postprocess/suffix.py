@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lsp_server.brackets import bracket_pairs, imbalance
 from lsp_server.completion import Reason
-from lsp_server.place import Place
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.brackets import bracket_pairs, imbalance
+from lsp_server.text.place import Place
 
 _MAX_REST = 400
 """Longer rests (minified files) are compared by their beginning only."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lsp_server.completion import Reason
-from lsp_server.indentation import indent_width
-from lsp_server.languages import Zone, language_of
-from lsp_server.place import Place
 from lsp_server.postprocess.types import Dropped, Edit
+from lsp_server.text.indentation import indent_width
+from lsp_server.text.languages import Zone, language_of
+from lsp_server.text.place import Place
 
 _FENCE = re.compile(r"[ \t]*(?:```+|~~~+)[ \t]*[\w+#.-]*[ \t]*")
 _SENTENCE = re.compile(

@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
 
-from lsp_server.statistics import BOUNDS_MS
-from lsp_server.statistics_file import NUM_DAYS, Counters
+from lsp_server.statistics.counting import BOUNDS_MS
+from lsp_server.statistics.file import NUM_DAYS, Counters
 
 ORIGINS = ("cache", "typed_through", "engine")
 """Where answers come from, the quickest first."""

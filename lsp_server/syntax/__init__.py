@@ -12,9 +12,9 @@ from collections import OrderedDict
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lsp_server.languages import Language, Zone, language_of
 from lsp_server.syntax import grammars
 from lsp_server.syntax.tree import Definition, Opening, Parsed, Span
+from lsp_server.text.languages import Language, Zone, language_of
 
 if TYPE_CHECKING:
     from tree_sitter import Language as Grammar

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from lsp_server.languages import Language, Zone
 from lsp_server.syntax.nodes import (
     BLOCKS,
     BRANCHES,
@@ -24,6 +23,7 @@ from lsp_server.syntax.nodes import (
     is_type,
     name_of,
 )
+from lsp_server.text.languages import Language, Zone
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from lsp_server.backend import EngineBackend
+from lsp_server.backend.engine_backend import EngineBackend
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionRequest, CompletionResult, Mode, Reason, Snapshot
-from lsp_server.loader import load_engine
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 from tests.benchmarks.figures import keep
 
 MAX_MS = 50.0

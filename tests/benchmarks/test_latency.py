@@ -61,7 +61,7 @@ def test_lookup_is_no_slower_than_plain_where_the_file_repeats_itself(default_mo
     from lsp_server.bench.engine import Bench
     from lsp_server.engine.drafters.prompt_lookup import PromptLookup
     from lsp_server.engine.types import DecodeParams
-    from lsp_server.settings import Settings
+    from lsp_server.settings.tree import Settings
 
     bench = Bench(Settings(model=str(default_model_folder)))
     prompt = bench.backend.tokenizer.encode(REPETITIVE)
@@ -86,7 +86,7 @@ def test_an_always_wrong_drafter_leaves_plain_speed_once_it_is_found_out(default
     since medians of so few runs swing by more than that on a busy machine."""
     from lsp_server.bench.engine import Bench
     from lsp_server.engine.types import DecodeParams
-    from lsp_server.settings import Settings
+    from lsp_server.settings.tree import Settings
 
     bench = Bench(Settings(model=str(default_model_folder)))
     prompt, params = bench.backend.tokenizer.encode(REPETITIVE), DecodeParams(max_new_tokens=24)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.completion import Eagerness
-from lsp_server.confidence import THRESHOLDS
+from lsp_server.generation.confidence import THRESHOLDS
 from tests.editor import Editor
 from tests.lsp_client import ServerProcess
 from tests.marks import CURSOR, unmark

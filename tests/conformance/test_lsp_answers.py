@@ -22,7 +22,7 @@ SCRIPT = [
 # Runs our server with an engine that prints wherever it can, or that fails.
 NOISY = """
 import os, subprocess, sys
-from lsp_server.scripted import ScriptedBackend
+from lsp_server.backend.scripted import ScriptedBackend
 generate = ScriptedBackend.generate
 def noisy(self, request, cancel):
     print("printed by python")

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lsp_server.backend.scripted import Entry, ScriptedBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionRequest, Origin, TextEdit
-from lsp_server.scripted import Entry, ScriptedBackend
 from lsp_server.server import Hooks
 from tests.editor import Editor
 from tests.lsp_client import RawClient, at
@@ -126,7 +126,7 @@ STEPS = st.lists(
 def test_whatever_is_typed_each_answer_is_a_fresh_servers_or_the_rest_of_an_earlier_one(
     is_idle_useful: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", (0.0, 0.05))
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_ANSWER", (0.0, 0.05))
     origins: set[str] = set()
 
     with serving(Slow(is_idle_useful=is_idle_useful)) as (client, _):
@@ -161,7 +161,7 @@ def test_whatever_is_typed_each_answer_is_a_fresh_servers_or_the_rest_of_an_earl
 def test_the_text_after_accepting_is_there_before_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", (0.0, 0.05))
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_ANSWER", (0.0, 0.05))
     with serving(Slow(is_idle_useful=True)) as (client, model):
         model.text = lambda request: f"call_{request.offset}()"
         editor = Editor(client, "file:///a", "a = ", 4)

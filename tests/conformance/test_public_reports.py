@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lsp_server.prompt import Around
+from lsp_server.prompt.window import Around
 from tests.editor import BYTES_A_UNIT, Editor
 from tests.lsp_client import ServerProcess
 from tests.marks import CURSOR, request_at, unmark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lsp_server.completion import Snapshot
-from lsp_server.context import ContextStore, render
+from lsp_server.context.store import ContextStore, render
 
 HELPER = """\
 def total_price(items, rate):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lsp_server.completion import Mode, Reason
-from lsp_server.prompt import Around, near_prefix
+from lsp_server.prompt.window import Around, near_prefix
 from tests.editor import BYTES_A_UNIT, Editor
 from tests.lsp_client import ServerProcess
 from tests.marks import ask, request_at

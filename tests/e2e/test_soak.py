@@ -11,22 +11,22 @@ from typing import Any
 import psutil
 import pytest
 
-from lsp_server.admission import MAX_KNOWN, Admission
+from lsp_server.answering.known import MAX_BYTES, MAX_RECORDS
 from lsp_server.asking import RequestOptions
-from lsp_server.backend import EngineBackend
+from lsp_server.backend.engine_backend import EngineBackend
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete, refuse_place
 from lsp_server.completion import Engine
-from lsp_server.context import MAX_CHARACTERS, MAX_FILES
+from lsp_server.context.store import MAX_CHARACTERS, MAX_FILES
 from lsp_server.documents import Change, DocumentStore, Position, Range
-from lsp_server.file_rules import FileRules
-from lsp_server.ignore_files import IgnoreFiles
-from lsp_server.known import MAX_BYTES, MAX_RECORDS
-from lsp_server.loader import load_engine
+from lsp_server.files.admission import MAX_KNOWN, Admission
+from lsp_server.files.ignore_files import IgnoreFiles
+from lsp_server.files.rules import FileRules
 from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Listener, Session
-from lsp_server.settings import EngineSettings, Settings
+from lsp_server.settings.tree import EngineSettings, Settings
 from tests.lsp_client import ServerProcess, at
 from tests.tiny_model import build_tiny_model
 from tests.typist import Edit, File, Typist

@@ -16,7 +16,7 @@ import pytest
 
 from lsp_server.report.figures import Figures
 from lsp_server.report.page import html_page
-from lsp_server.statistics_file import Counters
+from lsp_server.statistics.file import Counters
 from tests.made_up_counters import TODAY, made_up
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")

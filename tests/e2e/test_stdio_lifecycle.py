@@ -27,7 +27,7 @@ MODULE = (sys.executable, "-P", "-m", "lsp_server")
 # Our server with an engine that neither ends nor listens.
 DEAF = """
 import sys, time
-from lsp_server.scripted import ScriptedBackend
+from lsp_server.backend.scripted import ScriptedBackend
 ScriptedBackend.generate = lambda self, request, cancel: time.sleep(1000)
 from lsp_server.__main__ import main
 sys.exit(main())
@@ -278,7 +278,7 @@ def test_initialize_is_answered_before_anything_heavy_is_imported() -> None:
     imported = set(re.findall(r"\| +([\w.]+)$", run.stderr.decode(), re.MULTILINE))
     assert "lsprotocol.types" in imported
     heavy = {"numpy", "tokenizers", "onnx", "onnxruntime", "onnx_ir", "gguf", "models", "export"}
-    later = {"lsp_server.settings", "lsp_server.completer", "lsp_server.paths", "platformdirs"}
+    later = {"lsp_server.settings.tree", "lsp_server.completer", "lsp_server.paths", "platformdirs"}
     assert not (heavy | later | {"importlib.metadata"}) & imported
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from export.build import build, build_draft
-from lsp_server.drafting import DraftSources
+from lsp_server.backend.drafting import DraftSources
 from lsp_server.engine.controller import Controller, CostCurve, tree_name
 from lsp_server.engine.cost_store import CostStore
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus

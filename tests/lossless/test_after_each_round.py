@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from lsp_server.drafting import Make
+from lsp_server.backend.drafting import Make
 from lsp_server.engine.decode import decode
 from lsp_server.engine.drafters.draft_model import DraftModel
 from lsp_server.engine.drafters.eagle import Eagle

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionRequest, Mode, Snapshot
-from lsp_server.items import branches
-from lsp_server.loader import load_engine
-from lsp_server.settings import Settings
+from lsp_server.generation.items import branches
+from lsp_server.settings.tree import Settings
 
 TEXT = "def add(a, b):\n    return a + b\n\n\ndef mul(a, b):\n    return "
 

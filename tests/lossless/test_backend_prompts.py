@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from lsp_server.backend import EngineBackend
+from lsp_server.answering.lookahead import after_acceptance
+from lsp_server.backend.engine_backend import EngineBackend
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import with_selected
 from lsp_server.completion import (
@@ -17,9 +19,7 @@ from lsp_server.completion import (
     Selected,
     Snapshot,
 )
-from lsp_server.loader import load_engine
-from lsp_server.lookahead import after_acceptance
-from lsp_server.settings import EngineSettings, Settings
+from lsp_server.settings.tree import EngineSettings, Settings
 from tests.fim_models import VOCAB, VOCABULARIES, build_family_model
 from tests.tiny_model import build_tiny_model
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
-from lsp_server.loader import load_engine
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 from tests.tiny_model import build_tiny_model
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"

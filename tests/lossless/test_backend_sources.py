@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
 from lsp_server.errors import (
@@ -12,8 +13,7 @@ from lsp_server.errors import (
     SettingsError,
     TokenizerMismatchError,
 )
-from lsp_server.loader import load_engine
-from lsp_server.settings import EngineSettings, Settings
+from lsp_server.settings.tree import EngineSettings, Settings
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 TEXT = (

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lsp_server.backend import EngineBackend
+from lsp_server.backend.engine_backend import EngineBackend
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
-from lsp_server.loader import load_engine
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 pytestmark = pytest.mark.model
 SOURCE = Path(__file__).parents[2] / "lsp_server" / "engine" / "sampling.py"

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server import acceptance
-from lsp_server.acceptance import (
+from lsp_server.completion import CompletionStats
+from lsp_server.documents import Change, DocumentStore, Encoding
+from lsp_server.statistics import acceptance
+from lsp_server.statistics.acceptance import (
     MAX_WATCHED,
     REACH,
     Acceptance,
@@ -18,8 +20,6 @@ from lsp_server.acceptance import (
     characters_in,
     occurrences,
 )
-from lsp_server.completion import CompletionStats
-from lsp_server.documents import Change, DocumentStore, Encoding
 
 URI = "file:///a.py"
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lsp_server import admission
-from lsp_server.admission import MAX_KNOWN, Admission
 from lsp_server.completion import Reason, Refusal, Snapshot
-from lsp_server.file_rules import FileRules
-from lsp_server.ignore_files import IgnoreFiles
+from lsp_server.files import admission
+from lsp_server.files.admission import MAX_KNOWN, Admission
+from lsp_server.files.ignore_files import IgnoreFiles
+from lsp_server.files.rules import FileRules
 from lsp_server.scheduler import Scheduler
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 URI = "file:///w/a.py"
 IGNORED = Refusal(Reason.EXCLUDED, "Ignored by a rule.")

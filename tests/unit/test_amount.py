@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.amount import stop_rule
 from lsp_server.completion import Mode, Reason
-from lsp_server.stops import find_stop
+from lsp_server.generation.amount import stop_rule
+from lsp_server.generation.stops import find_stop
 from lsp_server.syntax import Syntax, grammars
 from tests.marks import accepted, ask, place_at, request_at, unmark
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from lsp_server.answering import Answering
+from lsp_server.answering.answering import Answering
+from lsp_server.answering.pacing import Pace
 from lsp_server.completion import CompletionRequest, CompletionResult, Origin, Reason, Snapshot
 from lsp_server.errors import Cancelled
-from lsp_server.pacing import Pace
 from lsp_server.scheduler import Scheduler
 from tests.marks import request_at
 from tests.slow_model import PATIENCE, SlowModel, soon
@@ -281,7 +281,7 @@ def test_an_edit_that_agrees_leaves_time_to_ask_again() -> None:
 
 
 def test_when_nobody_asks_again_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lsp_server.answering.GRACE", 0.01)
+    monkeypatch.setattr("lsp_server.answering.answering.GRACE", 0.01)
 
     async def main(desk: Desk) -> None:
         task = desk.ask("a =·║⏎b")

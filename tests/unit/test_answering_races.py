@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_server.answering import Answering
+from lsp_server.answering.answering import Answering
+from lsp_server.backend.scripted import Entry, ScriptedBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionRequest, CompletionResult, Reason, Snapshot
 from lsp_server.errors import Cancelled
 from lsp_server.scheduler import Scheduler
-from lsp_server.scripted import Entry, ScriptedBackend
 from tests.slow_model import PATIENCE, SlowModel
 
 KEY = st.tuples(st.just("key"), st.sampled_from(["a", "b", "next", "next", "next", "x"]))

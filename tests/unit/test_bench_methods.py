@@ -11,7 +11,7 @@ from export.parameters import num_parameters
 from lsp_server.bench.methods import Method, load_methods
 from lsp_server.engine.drafter_manifest import DrafterManifest
 from lsp_server.errors import ModelFilesError, ModelMissingError
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 

@@ -20,8 +20,8 @@ from lsp_server.bench.quality import (
 )
 from lsp_server.bench.quality_page import page
 from lsp_server.completion import Eagerness
-from lsp_server.confidence import THRESHOLDS, WEIGHTS, Features
 from lsp_server.errors import SettingsError
+from lsp_server.generation.confidence import THRESHOLDS, WEIGHTS, Features
 
 RECORDED = Path(__file__).parent / "confidence_features.json"
 """`tabahead bench quality --full --calibrate FILE`, default model."""

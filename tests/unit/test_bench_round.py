@@ -10,7 +10,7 @@ import pytest
 
 from lsp_server.bench import round as suite
 from lsp_server.bench.round import INDEXES, KINDS, code_token_ids, time_indexes, time_rounds
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.chunks import MAX_LINE, MAX_LINES, chunks_of
-from lsp_server.outline import outline_of
+from lsp_server.context.chunks import MAX_LINE, MAX_LINES, chunks_of
+from lsp_server.text.outline import outline_of
 
 PYTHON = '''\
 """A module."""
@@ -123,7 +123,7 @@ def test_without_a_grammar_keywords_and_indentation_tell_much_the_same(monkeypat
         .replace(": return", ":\n        return")
     )
     by_grammar = chunks_of(plain, "python", "")
-    monkeypatch.setattr("lsp_server.outline.Syntax.of", lambda *_: None)
+    monkeypatch.setattr("lsp_server.text.outline.Syntax.of", lambda *_: None)
     defined = [chunk for chunk in by_grammar if chunk.names and chunk.names[0] != "LIMIT"]
     assert [c for c in chunks_of(plain, "python", "") if c.first >= defined[0].first] == [
         c for c in by_grammar if c.first >= defined[0].first

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.completion import Reason, Snapshot
-from lsp_server.exclusion import (
+from lsp_server.files.exclusion import (
     has_longer_line,
     has_more_lines,
     matches,
     refuse_document,
     refuse_name,
 )
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 
 def excluded(uri: str, settings: Settings) -> Reason | None:
@@ -149,7 +149,8 @@ def test_a_text_with_a_private_key_is_secret_whatever_its_name():
 def test_the_completer_needs_nothing_heavy():
     """Imported before `initialize` is answered, so neither arrays nor protocol may come with it."""
     code = (
-        "import sys; import lsp_server.completer, lsp_server.scripted, lsp_server.exclusion;"
+        "import sys; import lsp_server.completer, lsp_server.backend.scripted;"
+        " import lsp_server.files.exclusion;"
         " heavy = {'numpy', 'onnxruntime', 'tokenizers', 'onnx', 'pygls', 'lsprotocol'};"
         " print(sorted(heavy & set(sys.modules)))"
     )

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.amount import stop_rule
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionStats, Mode, Piece, Reason, Selected
 from lsp_server.errors import Cancelled, InferenceError
-from lsp_server.generation import Finish, collect
-from lsp_server.stops import find_stop
+from lsp_server.generation.amount import stop_rule
+from lsp_server.generation.collecting import Finish, collect
+from lsp_server.generation.stops import find_stop
 from tests.marks import accepted, ask, place_at, request_at, unmark
 
 

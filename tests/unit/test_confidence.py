@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.completion import Eagerness, Piece
-from lsp_server.confidence import (
+from lsp_server.generation.confidence import (
     THRESHOLDS,
     WEIGHTS,
     Features,

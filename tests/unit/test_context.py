@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from lsp_server.asking import RequestOptions
 from lsp_server.completion import Engine, Snapshot
-from lsp_server.context import KEEP, STEP, ContextStore, Snippet, heading, render
+from lsp_server.context.store import KEEP, STEP, ContextStore, Snippet, heading, render
 from lsp_server.documents import DocumentStore
-from lsp_server.exclusion import refuse_document
+from lsp_server.files.exclusion import refuse_document
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Listener, Session
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 
 CART = '''\
 import math
@@ -90,7 +90,7 @@ def test_cells_of_a_notebook_see_each_other():
 
 
 def test_without_a_grammar_the_same_is_found_by_indentation(monkeypatch):
-    monkeypatch.setattr("lsp_server.outline.Syntax.of", lambda *_: None)
+    monkeypatch.setattr("lsp_server.text.outline.Syntax.of", lambda *_: None)
     (snippet,) = shown(store_of(("shop/cart.py", CART)))
     assert "    def grand_total(self, currency_code)" in snippet.text
 

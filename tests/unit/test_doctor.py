@@ -10,7 +10,7 @@ import pytest
 
 from lsp_server.commands.doctor import Report, _page, examine
 from lsp_server.engine.drafter_manifest import DRAFTER_MANIFEST_NAME
-from lsp_server.settings import Settings
+from lsp_server.settings.tree import Settings
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 

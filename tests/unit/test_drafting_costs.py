@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine import cost_store
 from lsp_server.engine.drafter_manifest import DRAFTER_MANIFEST_NAME
 from lsp_server.engine.drafters import cost
-from lsp_server.loader import load_engine
-from lsp_server.settings import EngineSettings, Settings
+from lsp_server.settings.tree import EngineSettings, Settings
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 NAMED = ("draft", "heads", "early_exit")

@@ -9,7 +9,7 @@ import pytest
 from export.gguf_source import GgufSource, TokenizerData, halves_from_pairs
 from export.tokenizer import build_tokenizer, end_ids, fim_ids
 from lsp_server.errors import ModelFilesError, UnsupportedModelError
-from lsp_server.fim import FAMILIES
+from lsp_server.prompt.fim import FAMILIES
 from tests.tiny_model import CONTROL_TOKENS, write_tiny_gguf
 
 

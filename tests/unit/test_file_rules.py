@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lsp_server.completion import Reason, Refusal
-from lsp_server.file_rules import FileRules
-from lsp_server.ignore_files import IgnoreFiles
-from lsp_server.settings import Settings
+from lsp_server.files.ignore_files import IgnoreFiles
+from lsp_server.files.rules import FileRules
+from lsp_server.settings.tree import Settings
 
 links = pytest.mark.skipif(os.name == "nt", reason="links need a right there that few have")
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.completion import Snapshot
+from lsp_server.context.selection import Snippet
 from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.tokenizer import Tokenizer
-from lsp_server.fim import FAMILIES, PLAIN, Part, template_for
-from lsp_server.prompting import Prompter
-from lsp_server.selection import Snippet
+from lsp_server.prompt.fim import FAMILIES, PLAIN, Part, template_for
+from lsp_server.prompt.prompter import Prompter
 from tests.fim_models import VOCABULARIES, write_tokenizer
 
 URI = "file:///shop/shop/pkg/app.py"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_server.ignore_files import MAX_BYTES, IgnoreFiles
+from lsp_server.files.ignore_files import MAX_BYTES, IgnoreFiles
 from tests.git_ignore import deciding_rules, new_repository
 
 FOLDERS = ("", "a", "a/b", "b")

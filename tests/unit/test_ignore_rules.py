@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_server.ignore_rules import MAX_RULES, last_match, parse
+from lsp_server.files.ignore_rules import MAX_RULES, last_match, parse
 from tests.git_ignore import deciding_rules, new_repository
 
 ATOMS = (

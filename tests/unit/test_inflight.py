@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_server.answering.inflight import Flight, Stream, agree
+from lsp_server.answering.spot import Spot
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Mode, Selected
-from lsp_server.inflight import Flight, Stream, agree
-from lsp_server.spot import Spot
 from tests.marks import request_at
 
 TEXT = st.text(alphabet="ab (\n", max_size=8)

@@ -10,7 +10,7 @@ from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import CompletionStats, Eagerness, Piece, Reason, Selected
 from lsp_server.errors import InferenceError
-from lsp_server.items import MAX_MARGIN, branches
+from lsp_server.generation.items import MAX_MARGIN, branches
 from tests.marks import accepted, request_at, unmark
 
 SURE, TORN, HOPELESS = (-0.02, 5.0), (-0.8, 0.1), (-7.0, 0.1)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_server.answering.known import LASTING, Known, Record
+from lsp_server.answering.spot import Spot
 from lsp_server.completion import (
     CompletionRequest,
     CompletionResult,
@@ -19,8 +21,6 @@ from lsp_server.completion import (
     Snapshot,
     TextEdit,
 )
-from lsp_server.known import LASTING, Known, Record
-from lsp_server.spot import Spot
 from tests.marks import CURSOR, request_at, unmark
 
 PASSING = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_server.languages import Zone, language_of
+from lsp_server.text.languages import Zone, language_of
 
 
 @pytest.mark.parametrize(

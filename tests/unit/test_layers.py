@@ -41,22 +41,22 @@ ORDER = (
     "lsp_server.commands.serve",
     "lsp_server.server",
     "lsp_server.session",
-    "lsp_server.answering",
-    "lsp_server.lookahead",
-    "lsp_server.inflight",
-    "lsp_server.known",
-    "lsp_server.spot",
-    "lsp_server.remainder",
+    "lsp_server.answering.answering",
+    "lsp_server.answering.lookahead",
+    "lsp_server.answering.inflight",
+    "lsp_server.answering.known",
+    "lsp_server.answering.spot",
+    "lsp_server.answering.remainder",
     "lsp_server.scheduler",
     "lsp_server.completer",
-    "lsp_server.confidence",
-    "lsp_server.items",
-    "lsp_server.generation",
-    "lsp_server.stops",
-    "lsp_server.amount",
-    "lsp_server.prose",
+    "lsp_server.generation.confidence",
+    "lsp_server.generation.items",
+    "lsp_server.generation.collecting",
+    "lsp_server.generation.stops",
+    "lsp_server.generation.amount",
+    "lsp_server.text.prose",
     "lsp_server.postprocess",
-    "lsp_server.place",
+    "lsp_server.text.place",
 )
 """From the edge inwards: none of these imports one before it. `serve` is the edge: it puts the
 server together with settings, loader and statistics, so that none of them knows another."""
@@ -125,11 +125,11 @@ def test_the_steps_of_a_completion_import_only_inwards():
 
 @pytest.mark.parametrize("name", ["known", "spot", "remainder", "pacing"])
 def test_what_is_known_needs_no_clock_thread_or_file(name):
-    used = {module.split(".")[0] for module in imports(Path(f"lsp_server/{name}.py"))}
+    used = {module.split(".")[0] for module in imports(Path(f"lsp_server/answering/{name}.py"))}
     assert used <= {"__future__", "collections", "dataclasses", "lsp_server", "sys"}
 
 
 def test_the_walk_sees_an_import_inside_a_function():
     assert "numpy" in imports(Path("lsp_server/engine/verify.py"))
-    assert "models.catalogue" in imports(Path("lsp_server/loader.py"))
+    assert "models.catalogue" in imports(Path("lsp_server/backend/loader.py"))
     assert "onnxruntime" in imports(Path("lsp_server/engine/providers.py"))

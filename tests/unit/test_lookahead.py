@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lsp_server.answering import Answering
+from lsp_server.answering.answering import Answering
+from lsp_server.answering.lookahead import after_acceptance
 from lsp_server.completion import CompletionResult, CompletionStats, Origin, Reason, Snapshot
-from lsp_server.lookahead import after_acceptance
 from lsp_server.scheduler import Scheduler
 from tests.marks import request_at
 from tests.slow_model import PATIENCE, SlowModel, soon
@@ -21,9 +21,9 @@ OTHER = Snapshot("file:///other", 1, "plaintext", "other = ")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_ANSWER", (0.0, 0.05))
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_EDIT", 0.0)
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_REQUEST", 60.0)
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_ANSWER", (0.0, 0.05))
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_EDIT", 0.0)
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_REQUEST", 60.0)
 
 
 Main = Callable[[Answering, SlowModel], Coroutine[Any, Any, None]]
@@ -76,7 +76,7 @@ def test_after_an_answer_the_text_beyond_it_is_generated_two_steps_far() -> None
 
 
 def _spot(marked: str):
-    from lsp_server.spot import Spot
+    from lsp_server.answering.spot import Spot
 
     return Spot(request_at(marked))
 
@@ -192,7 +192,7 @@ def test_prompts_are_read_unless_a_request_comes_first() -> None:
 def test_at_rest_the_prompt_of_the_last_request_is_read_again(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lsp_server.lookahead.AFTER_REQUEST", 0.3)
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_REQUEST", 0.3)
 
     async def main(answering: Answering, model: SlowModel) -> None:
         for marked in ("a =·║", "bb =·║"):

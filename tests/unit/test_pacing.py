@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.pacing import LONGEST_WAIT_IN_BURST, Pace
+from lsp_server.answering.pacing import LONGEST_WAIT_IN_BURST, Pace
 
 
 def starts(times: list[float], answer_seconds: float) -> list[float]:

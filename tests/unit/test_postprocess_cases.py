@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.brackets import imbalance
 from lsp_server.completion import Mode, Reason
-from lsp_server.place import Place
 from lsp_server.postprocess import STEPS, Dropped, Edit, postprocess
 from lsp_server.postprocess.suffix import cover_rest
+from lsp_server.text.brackets import imbalance
+from lsp_server.text.place import Place
 from tests.marks import accepted, ask, unmark
 
 CASES = [

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_server.brackets import CLOSERS, code_only
-from lsp_server.indentation import IndentStyle, detect_style
-from lsp_server.place import Place
 from lsp_server.postprocess import Dropped, Edit, postprocess
 from lsp_server.postprocess.indentation import fit_indentation
 from lsp_server.postprocess.repetition import cut_echo, cut_endless, cut_loop
 from lsp_server.postprocess.stray_closers import cut_stray_closer
 from lsp_server.postprocess.talk import code_span
+from lsp_server.text.brackets import CLOSERS, code_only
+from lsp_server.text.indentation import IndentStyle, detect_style
+from lsp_server.text.place import Place
 
 styles = st.builds(IndentStyle, st.just(False), st.sampled_from([2, 3, 4, 8])) | st.just(
     IndentStyle(True, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_server.power import linux_on_battery, on_battery
+from lsp_server.answering.power import linux_on_battery, on_battery
 
 MACHINES = {
     # name: {supply: {file: content}}, on battery

@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from lsp_server.completion import Snapshot
+from lsp_server.context.selection import Snippet
 from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.tokenizer import Tokenizer
-from lsp_server.fim import PLAIN, PREFIX_FIRST, SUFFIX_FIRST, SUFFIX_THEN_PREFIX, Part, Template
-from lsp_server.prompting import Prompt, Prompter
-from lsp_server.selection import Snippet
+from lsp_server.prompt.fim import (
+    PLAIN,
+    PREFIX_FIRST,
+    SUFFIX_FIRST,
+    SUFFIX_THEN_PREFIX,
+    Part,
+    Template,
+)
+from lsp_server.prompt.prompter import Prompt, Prompter
 
 pytestmark = pytest.mark.model
 SOURCE = Path(__file__).parents[2] / "lsp_server" / "server.py"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server.completion import Snapshot
-from lsp_server.prompt import (
+from lsp_server.prompt.window import (
     DRAFT_CHARACTERS,
     Around,
     estimate_tokens,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lsp_server.completion import Reason
-from lsp_server.prose import is_prose_document
 from lsp_server.syntax import Syntax
+from lsp_server.text.prose import is_prose_document
 from tests.marks import ask, request_at
 
 COMMENTS = [

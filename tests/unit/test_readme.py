@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lsp_server import settings
+from lsp_server.settings import tree as settings
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"

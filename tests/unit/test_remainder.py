@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.remainder import Insertion, remainder
+from lsp_server.answering.remainder import Insertion, remainder
 from tests.marks import unmark
 
 PIECES = st.sampled_from(["a", "b", "x", " ", "    ", "\n", "\t", "(", ")", '"', "]", "é", "👍"])

@@ -18,8 +18,8 @@ from lsp_server.report.page import html_page
 from lsp_server.report.plots import Column, columns, round_up
 from lsp_server.report.text import EMPTY, text_report
 from lsp_server.report.wording import REASONS, counted, number, percent, time
-from lsp_server.statistics import latency_class
-from lsp_server.statistics_file import NUM_DAYS, Counters
+from lsp_server.statistics.counting import latency_class
+from lsp_server.statistics.file import NUM_DAYS, Counters
 from tests.made_up_counters import TODAY, made_up
 
 NOON = datetime(2026, 3, 14, 12, 0)

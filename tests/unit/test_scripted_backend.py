@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
+from lsp_server.backend.scripted import PIECE_CHARACTERS, Entry, ScriptedBackend
 from lsp_server.cancellation import CancelToken
 from lsp_server.completer import complete
 from lsp_server.completion import Reason
 from lsp_server.errors import Cancelled, SettingsError
-from lsp_server.scripted import PIECE_CHARACTERS, Entry, ScriptedBackend
 from tests.marks import request_at
 
 NEVER_MS = 3_600_000

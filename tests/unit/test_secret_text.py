@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.secret_text import PLACEHOLDER, Redactor, has_private_key, is_random, redact
+from lsp_server.files.secret_text import PLACEHOLDER, Redactor, has_private_key, is_random, redact
 
 ROOT = Path(__file__).parents[2]
 BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDE0xXmUkZ8f0a1"

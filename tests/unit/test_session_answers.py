@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lsp_server.acceptance import MAX_SHOWN, Shown
 from lsp_server.answers import Answer
 from lsp_server.asking import RequestOptions
 from lsp_server.cancellation import CancelToken
@@ -27,6 +26,7 @@ from lsp_server.documents import DocumentStore, Position, Range
 from lsp_server.params import InlineCompletionParams, SelectedItem
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Listener, Session
+from lsp_server.statistics.acceptance import MAX_SHOWN, Shown
 
 URI = "file:///a.py"
 PATIENCE = 20.0
@@ -101,7 +101,7 @@ def test_settings_and_parameters_reach_the_request() -> None:
 def test_what_the_engine_does_not_begin_in_time_is_answered_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lsp_server.answering.OVERTIME", 0.01)
+    monkeypatch.setattr("lsp_server.answering.answering.OVERTIME", 0.01)
     engine, release = Asked(), threading.Event()
     session, _ = session_with(engine)
     session.options = RequestOptions(automatic_deadline_ms=20)

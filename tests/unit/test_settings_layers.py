@@ -9,8 +9,8 @@ import pytest
 
 from lsp_server.completion import Mode
 from lsp_server.errors import SettingsError
-from lsp_server.settings import WORKSPACE_KEYS, Settings, describe
-from lsp_server.settings_layers import MAX_FILE_BYTES, WORKSPACE_FILE, load
+from lsp_server.settings.layers import MAX_FILE_BYTES, WORKSPACE_FILE, load
+from lsp_server.settings.tree import WORKSPACE_KEYS, Settings, describe
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.settings import ADDING, LOWERING, WORKSPACE_KEYS, Settings, keys_of
-from lsp_server.settings_layers import Layer, resolve
+from lsp_server.settings.layers import Layer, resolve
+from lsp_server.settings.tree import ADDING, LOWERING, WORKSPACE_KEYS, Settings, keys_of
 
 KEYS = {key.name: key for key in keys_of(Settings)}
 

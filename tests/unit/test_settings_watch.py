@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server import settings_watch
 from lsp_server.scheduler import Scheduler
-from lsp_server.settings_watch import KEY, SettingsWatch
+from lsp_server.settings import watch as settings_watch
+from lsp_server.settings.watch import KEY, SettingsWatch
 
 
 @pytest.fixture

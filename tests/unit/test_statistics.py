@@ -8,10 +8,10 @@ from datetime import datetime
 
 import pytest
 
-from lsp_server.acceptance import Shown
 from lsp_server.completion import CompletionStats, Origin, Reason
-from lsp_server.statistics import SAVE_SECONDS, Statistics, latency_class, part_kind
-from lsp_server.statistics_file import FILE_NAME, read
+from lsp_server.statistics.acceptance import Shown
+from lsp_server.statistics.counting import SAVE_SECONDS, Statistics, latency_class, part_kind
+from lsp_server.statistics.file import FILE_NAME, read
 
 SECRET = "swordfish = 17\nsalmon"
 

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 
 from lsp_server.__main__ import main
-from lsp_server.statistics_file import (
+from lsp_server.statistics.file import (
     DAMAGED_NAME,
     FILE_NAME,
     NUM_DAYS,

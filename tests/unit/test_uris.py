@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.uris import VIEWS, disk_path, names_of, native_path, path_of, scheme_of
+from lsp_server.files.uris import VIEWS, disk_path, names_of, native_path, path_of, scheme_of
 
 PARTS = st.text(
     st.characters(blacklist_categories=["Cs"], blacklist_characters="/\0\\"), min_size=1

@@ -1,0 +1,1 @@
+"""The tree of settings, the layers that they are read from, and when those change."""
