@@ -5,7 +5,9 @@ What the figures mean:
   `answered` brought an item, `empty` none, `cancelled` were cancelled by the client (which does so
   with the next key) or overtaken, `failed` brought an error, `unanswered` nothing at all.
 - `p50_ms`, `p95_ms`, `p99_ms`, `count`: of the answers with an item, by where the server had it
-  from; the client measures from the request's departure to the answer's arrival.
+  from; the client measures from the request's departure to the answer's arrival. The recordings
+  have few slips, so that those of class `cache` come with the `slips` too: behind each session, at
+  places where an item was shown, a wrong letter is typed and taken back.
 - `shown_before_next_key`: share of the keys whose item came before the next key.
 - `right_at_pause`: share of the pauses (the author's next edit is more than 500 ms away) at which
   an item was there whose first line is what the author then wrote; see `judgement`.
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tqdm import tqdm
@@ -34,6 +37,7 @@ from lsp_server import probe
 from lsp_server.bench.client import StdioClient, asking, private_server
 from lsp_server.bench.replay_figures import Session, figures_of, missed, page
 from lsp_server.bench.report import machine, publish
+from lsp_server.bench.slips import slips_of
 from lsp_server.bench.traces import Edit, Patch, Trace, load_traces
 from lsp_server.bench.typist import type_trace
 from lsp_server.settings.tree import Settings
@@ -61,10 +65,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     with private_server(settings.model) as client:
         client.start_session({})
         with tqdm(total=num_keys, unit="key", mininterval=1.0) as bar:
-            sessions = []
+            sessions, slips = [], []
             for trace in traces:
-                sessions.append(_replay(client, trace, bar))
-                client.close_document(_uri(trace))
+                sessions.append(_replay(client, trace, bar.update))
+                shown = [asked.item is not None and asked.in_time for asked in sessions[-1].asked]
+                slips.append(_replay(client, slips_of(trace, shown), lambda: None))
         burst_generations = _burst(client, burst_of(traces[0]))
         idle_percent = _idle_percent(client)
         client.close()
@@ -73,7 +78,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "machine": machine(settings.engine.threads or default_threads()),
         "model": settings.model,
         "data": origin,
-        **figures_of(sessions),
+        **figures_of(sessions, slips),
         "burst_generations": burst_generations,
         "idle_cpu_percent": round(idle_percent, 3),
     }
@@ -84,13 +89,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 1 if result["missed"] else 0
 
 
-def _replay(client: StdioClient, trace: Trace, bar: tqdm[Any]) -> Session:
+def _replay(client: StdioClient, trace: Trace, typed: Callable[[], object]) -> Session:
     uri = _uri(trace)
     client.open(uri, trace.language_id, trace.text)
     time.sleep(_SETTLE_SECONDS)
     before = _probe(client, beat=True)
-    asked = type_trace(client, uri, trace, bar.update)
+    asked = type_trace(client, uri, trace, typed)
     after = _probe(client, beat=False)
+    client.close_document(uri)
     return Session(trace, asked, after, after["cpu_s"] - before["cpu_s"])
 
 

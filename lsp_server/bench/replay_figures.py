@@ -34,7 +34,7 @@ class Session:
 
     def points(self) -> list[tuple[float, float, str]]:
         """Seconds since the first key, milliseconds and class of each answer with an item."""
-        begin = self.asked[0].sent
+        begin = self.asked[0].sent if self.asked else 0.0
         return [
             (request.sent - begin, request.ms, self.origin(request))
             for request in self.asked
@@ -42,8 +42,8 @@ class Session:
         ]
 
 
-def figures_of(sessions: list[Session]) -> dict[str, Any]:
-    """Over all traces together."""
+def figures_of(sessions: list[Session], slips: list[Session]) -> dict[str, Any]:
+    """Over all traces together; of the `slips` only the answers from the cache count."""
     asked = [request for session in sessions for request in session.asked]
     outcomes = [request.outcome for request in asked]
     late_ms = [late for session in sessions for late in session.figures["late_ms"]]
@@ -53,6 +53,9 @@ def figures_of(sessions: list[Session]) -> dict[str, Any]:
         for request in session.asked:
             if request.item is not None:
                 times[session.origin(request)].append(request.ms)
+    cached = Origin.CACHE.value
+    again = [ms for slip in slips for _, ms, origin in slip.points() if origin == cached]
+    times[cached] += again
     return {
         "keys": len(asked),
         **{name: outcomes.count(name) for name in ("answered", "empty", "cancelled", "failed")},
@@ -78,6 +81,7 @@ def figures_of(sessions: list[Session]) -> dict[str, Any]:
             for percent in (50, 95, 99)
         },
         "count": {name: len(ms) for name, ms in times.items()},
+        "slips": len(again),
     }
 
 

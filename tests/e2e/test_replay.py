@@ -10,6 +10,7 @@ import pytest
 from lsp_server import probe
 from lsp_server.bench.client import StdioClient
 from lsp_server.bench.replay_figures import Session, figures_of
+from lsp_server.bench.slips import slips_of
 from lsp_server.bench.traces import Edit, Patch, Trace
 from lsp_server.bench.typist import type_trace
 
@@ -61,7 +62,7 @@ def test_every_key_is_asked_for_and_its_answer_judged(client):
     assert asked[pause].in_time
 
     session = Session(trace, asked, after, after["cpu_s"] - before["cpu_s"])
-    figures = figures_of([session])
+    figures = figures_of([session], [])
     assert figures["keys"] == len(LINE)
     told = ("answered", "empty", "cancelled", "failed", "unanswered")
     assert sum(figures[name] for name in told) == len(LINE)
@@ -70,6 +71,25 @@ def test_every_key_is_asked_for_and_its_answer_judged(client):
     assert figures["keystrokes_saved"] == len("right")
     assert figures["cpu_s_per_1000_keys"] > 0
     assert sum(figures["count"].values()) == figures["answered"]
+
+
+def test_what_was_shown_before_a_slip_comes_back_from_the_cache(client):
+    trace = typing(LINE)
+    shown = [key == len("total = left + ") - 1 for key in range(len(LINE))]
+    slips = slips_of(trace, shown)
+    client.start_session({})
+    client.open(URI, "python", slips.text)
+    client.request(probe.REQUEST, {"beat": True})
+    asked = type_trace(client, URI, slips, lambda: None)
+    after = client.request(probe.REQUEST, {"beat": False})
+    client.close()
+    session = Session(slips, asked, after, 0.0)
+    assert [origin for _, _, origin in session.points()] == ["engine", "cache"]
+    (first, wrong, again) = asked
+    assert first.item["insertText"] == again.item["insertText"] == "right"
+    assert wrong.item is None
+    figures = figures_of([session], [session])
+    assert (figures["slips"], figures["count"]["cache"]) == (1, 2)
 
 
 def test_without_the_switch_a_server_has_no_probe(tmp_path, monkeypatch):

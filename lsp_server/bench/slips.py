@@ -1,0 +1,38 @@
+"""Slips: at places of a trace a wrong letter is typed and taken back.
+
+What was shown before it is to come back at once; the recordings have too few slips to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lsp_server.bench.traces import MAX_PAUSE, Edit, Patch, Trace
+
+MAX_SLIPS = 12
+"""A trace."""
+LETTER = "q"
+_NOTICED = 0.2
+"""Seconds until the author sees what went wrong."""
+
+
+def slips_of(trace: Trace, shown: Sequence[bool]) -> Trace:
+    """A document that is at one place of `trace` after the other, where an item was `shown` (one
+    for each key), spread evenly; at each one LETTER comes, a pause later, and goes."""
+    places = [key for key, is_shown in enumerate(shown) if is_shown]
+    step = max(1, -(-len(places) // MAX_SLIPS))
+    edits: list[Edit] = []
+    first = before = text = trace.text
+    time = 0.0
+    for key, edit in enumerate(trace.edits):
+        text = edit.apply(text)
+        if key in places[::step]:
+            at = edit.cursor
+            edits += [
+                Edit((Patch(0, len(before), text),), at, time),
+                Edit((Patch(at, 0, LETTER),), at + len(LETTER), time + MAX_PAUSE),
+                Edit((Patch(at, len(LETTER), ""),), at, time + MAX_PAUSE + _NOTICED),
+            ]
+            time += 2 * MAX_PAUSE + _NOTICED
+            before = text
+    return Trace(f"slips-{trace.file_name}", trace.language_id, first, tuple(edits), ())
