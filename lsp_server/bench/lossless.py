@@ -5,16 +5,19 @@ controller picks; `--full` adds every other source, untrained ones too, which ar
 `--default-mode` runs plain passes one token wide instead, and excuses a difference only where the
 same prefix gives another arg max at another width. Ctrl-C ends it with what was compared so far.
 
-Bits instead of tokens, and drafts of every length, are compared by a test on a tiny model. All of
-its 300 prompts: `TABAHEAD_ALL_PROMPTS=1 python -m pytest -s tests/lossless/test_sources_strict.py`.
+Bits instead of tokens, and drafts of every length, are compared by a test on a tiny model. In a
+checkout `--full` without `--cases` runs it on all of its 300 prompts as well.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -35,6 +38,8 @@ _MAX_PROMPT = 512
 _CASES = 100
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+_CHECKOUT = Path(__file__).parents[2]
+_BITS = "tests/lossless/test_sources_strict.py"
 
 Method = tuple[str, Callable[[Prompt], Drafter], Controller | None]
 """Name, the drafter for a prompt, who cuts its drafts (None: nobody)."""
@@ -74,6 +79,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         _compare(bench, methods, DecodeParams(max_new_tokens=_NEW_TOKENS, strict=strict), found)
     except KeyboardInterrupt:
         print("tabahead: interrupted; what was compared so far:", file=sys.stderr)
+    bits_equal = _compare_bits() if args.full and not args.cases and found.is_whole else None
     result: dict[str, Any] = {
         "suite": "lossless",
         "machine": machine(bench.backend.model.threads),
@@ -82,6 +88,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "data": origin,
         "cases": found.num_cases,
         "whole": found.is_whole,
+        "bits_equal": bits_equal,
         "methods": [name for name, _, _ in methods],
         "mismatches": len(found.mismatches),
         "numeric_divergences": found.total("num_excused"),
@@ -92,7 +99,19 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     publish(result, _page(result, found), json_only=args.json)
     if not found.is_whole:
         return _INTERRUPTED
-    return 1 if found.mismatches else 0
+    return 1 if found.mismatches or bits_equal is False else 0
+
+
+def _compare_bits() -> bool | None:
+    """Of a tiny model's logits, in a quarter of an hour; None where there is no checkout."""
+    if not (_CHECKOUT / _BITS).is_file():
+        print(f"tabahead: no {_BITS} here: only tokens were compared.", file=sys.stderr)
+        return None
+    command = [sys.executable, "-m", "pytest", "-q", "-s", _BITS]
+    environment = {**os.environ, "TABAHEAD_ALL_PROMPTS": "1"}
+    stderr = 2  # stdout is for the result
+    done = subprocess.run(command, cwd=_CHECKOUT, env=environment, stdout=stderr, check=False)
+    return done.returncode == 0
 
 
 def _compare(bench: Bench, methods: list[Method], params: DecodeParams, found: _Comparison) -> None:
@@ -173,6 +192,9 @@ def _page(result: dict[str, Any], found: _Comparison) -> str:
         counts = (tally.num_proposed, tally.num_accepted, tally.num_mismatches, tally.num_excused)
         rows.append([name, *map(str, counts)])
     lines = [head, "", table(rows)]
+    if result["bits_equal"] is not None:
+        verdict = "equal" if result["bits_equal"] else "DIFFERENT, see above"
+        lines += ["", f"logits of a tiny model, bit for bit, on all its prompts: {verdict}"]
     if found.mismatches:
         rows = [["case", "method", "first difference at token"]]
         rows += [[name, method, str(at)] for name, method, at in found.mismatches]

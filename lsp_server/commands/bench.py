@@ -21,9 +21,8 @@ _EXAMPLE = """example:
   tabahead bench decode
   tabahead bench lossless --cases 20 --json
 
-lossless --full compares every source on the model. In a checkout, the logits of a tiny model bit
-by bit, each source on each of 300 prompts with drafts of each length:
-  TABAHEAD_ALL_PROMPTS=1 python -m pytest -s tests/lossless/test_sources_strict.py
+lossless --full compares every source on the model; in a checkout and without --cases also the
+logits of a tiny model bit by bit, each source on each of 300 prompts with drafts of each length.
 """
 
 

@@ -56,6 +56,19 @@ def test_a_difference_is_told_with_its_place_and_fails(command, capsys, monkeypa
     assert sum("eagle chain: from token 5" in line for line in printed.err.splitlines()) == 3
 
 
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_the_whole_compares_bits_too(command, capsys, monkeypatch, tmp_path, is_equal):
+    number = command.index("--cases")
+    monkeypatch.setattr(lossless, "_CASES", 1)
+    monkeypatch.setattr(lossless, "_CHECKOUT", tmp_path)
+    test = tmp_path / lossless._BITS
+    test.parent.mkdir(parents=True)
+    condition = f"environ['TABAHEAD_ALL_PROMPTS'] == '1' and {is_equal}"
+    test.write_text(f"from os import environ\ndef test_it():\n    assert {condition}\n")
+    assert main([*command[:number], *command[number + 2 :]]) == (0 if is_equal else 1)
+    assert last_line(capsys)["bits_equal"] is is_equal
+
+
 def test_an_interruption_tells_what_was_compared_so_far(command, capsys, monkeypatch):
     compared = []
 

@@ -1,7 +1,7 @@
 """Strict mode, every real source and every adversary, drafts of 1 to 16 tokens: on a seeded sample
 of 20 of 300 prompts the logits behind each token are those of plain decoding, bit for bit.
 
-All 300, for a quiet quarter of an hour, with a progress bar:
+All 300, for a quiet quarter of an hour, with a progress bar (`tabahead bench lossless --full` too):
 
     TABAHEAD_ALL_PROMPTS=1 python -m pytest -s tests/lossless/test_sources_strict.py
 """
