@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 SAMPLE := tests/samples/shopping.py
 
-.PHONY: run test lint fix bench clean
+.PHONY: run test test-vscode lint fix bench clean
 
 run: $(VENV)/.run ## from a fresh clone to ghost text
 	$(BIN)/tabahead models fetch smollm2-135m
@@ -13,6 +13,12 @@ run: $(VENV)/.run ## from a fresh clone to ghost text
 test: $(VENV)/.dev ## unit, lossless, conformance, e2e and latency tests
 	$(BIN)/tabahead models fetch smollm2-135m
 	$(BIN)/python -m pytest
+
+test-vscode: $(VENV)/.run ## the extension in a real VS Code; what that needs goes to out/clients
+	$(BIN)/tabahead models fetch smollm2-135m
+	tests/clients/vscode/setup.sh
+	TABAHEAD_PYTHON=$(abspath $(BIN)/python) node --test --test-concurrency=1 \
+		--test-reporter=spec tests/clients/vscode/*.test.js
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

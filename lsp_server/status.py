@@ -10,10 +10,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from lsp_server.answers import SENTENCES
 from lsp_server.completion import CompletionStats, Origin, Reason
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,11 @@ class Status:
     """A sentence without its full stop."""
     time: str = field(default="", compare=False)
     """Goes on with what was measured: new with each answer, so that it alone is no change."""
+    model: str | None = None
+    provider: str | None = None
+    """Such as `CPU`; both are None while there is no model."""
+    last_ms: float | None = field(default=None, compare=False)
+    """What the last answer with an item took."""
 
     @property
     def sentence(self) -> str:
@@ -50,17 +56,14 @@ class Status:
 
     def as_json(self) -> dict[str, Any]:
         """The parameters of `tabahead/status`."""
-        return {"kind": self.kind.value, "message": self.sentence}
+        facts = {"model": self.model, "provider": self.provider, "last_ms": self.last_ms}
+        known = {name: fact for name, fact in facts.items() if fact is not None}
+        return {"kind": self.kind.value, "message": self.sentence, **known}
 
 
 Hear = Callable[[Status], None]
 
-_OF_DOCUMENT = {
-    Reason.EXCLUDED: "This file is left alone by the settings",
-    Reason.SECRET: "This file may hold secrets; it is neither completed nor read",
-    Reason.TOO_LARGE: "This file is too large; raise `max_file_bytes` to complete in it",
-    Reason.BINARY: "This file is no text",
-}
+_OF_DOCUMENT = (Reason.EXCLUDED, Reason.SECRET, Reason.TOO_LARGE, Reason.BINARY)
 _SLOW = (
     "Completions are slow here: lower `max_tokens` or `prompt_tokens`, take a smaller `model`, or"
     " free the processor"
@@ -75,7 +78,8 @@ class StatusSource:
     def __init__(self) -> None:
         self._hearers: list[Hear] = []
         self._model = Status(Kind.BUSY, "Starting")
-        self._name = ""
+        self._name: str | None = None
+        self._provider: str | None = None
         self._is_ready = False
         self._is_paused = False
         self._of_answer: Status | None = None
@@ -94,7 +98,12 @@ class StatusSource:
         hear(self.now())
 
     def now(self) -> Status:
-        """How things stand: what keeps all documents from being completed comes first."""
+        """How things stand."""
+        last_ms = None if self._last_ms is None else round(self._last_ms, 1)
+        return replace(self._state(), model=self._name, provider=self._provider, last_ms=last_ms)
+
+    def _state(self) -> Status:
+        """What keeps all documents from being completed comes first."""
         if self._is_paused:
             return _PAUSED
         if not self._is_ready:
@@ -105,7 +114,8 @@ class StatusSource:
             half = _time(self._median_ms)
             return Status(Kind.WARNING, _SLOW, f"; half of the last answers took over {half}")
         last = "" if self._last_ms is None else f", last answer in {_time(self._last_ms)}"
-        return Status(Kind.NORMAL, self._name, last)
+        name = self._name or "the model"
+        return Status(Kind.NORMAL, f"{name} on {self._provider}" if self._provider else name, last)
 
     def model(
         self, reason: Reason | None, message: str | None, description: Mapping[str, Any]
@@ -113,6 +123,9 @@ class StatusSource:
         """There is a model now (no reason, `description` of the backend), or why there is none."""
         self._loop = asyncio.get_running_loop()
         self._is_ready = reason is None
+        self._name = description.get("model")
+        provider = str(description.get("provider") or "")
+        self._provider = provider.removesuffix("ExecutionProvider") or None
         self._of_answer = self._last_ms = None
         self._is_slow = self._has_warned = False
         self._times_ms.clear()
@@ -121,8 +134,6 @@ class StatusSource:
         elif reason is not None:
             self._progress = ("", 0)
             self._model = Status(Kind.BUSY, _bare(message) or "Loading the model")
-        else:
-            self._name = _name(description)
         self._tell()
 
     def loading(self, stage: str, done: int, total: int) -> None:
@@ -151,8 +162,8 @@ class StatusSource:
         stats: CompletionStats | None,
     ) -> None:
         """A request was answered after `ms`, with an item where there is no reason."""
-        if reason in _OF_DOCUMENT:
-            self._of_answer = Status(Kind.INACTIVE, _bare(message) or _OF_DOCUMENT[reason])
+        if reason is not None and reason in _OF_DOCUMENT:
+            self._of_answer = Status(Kind.INACTIVE, _bare(message or SENTENCES[reason]))
         elif reason is Reason.ENGINE_ERROR:
             self._of_answer = _FAILED  # its own message may hold text of the document
         elif reason not in (Reason.SUPERSEDED, Reason.STALE, Reason.CANCELLED, Reason.NOT_OPEN):
@@ -190,13 +201,6 @@ class StatusSource:
 
 def _bare(message: str | None) -> str:
     return (message or "").removesuffix(".")
-
-
-def _name(description: Mapping[str, Any]) -> str:
-    """`smollm2-135m on CPU`"""
-    provider = str(description.get("provider") or "").removesuffix("ExecutionProvider")
-    name = str(description.get("model", "the model"))
-    return f"{name} on {provider}" if provider else name
 
 
 def _time(ms: float) -> str:

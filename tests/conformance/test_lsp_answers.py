@@ -94,7 +94,8 @@ def test_explain_has_reason_text_and_figures(client: ServerProcess, uri: str) ->
     assert explained["reason"] is None
     assert explained["text"] == "hello()"
     assert explained["stats"]["tokens"] > 0
-    assert set(explained) == {"reason", "text", "stats"}
+    assert explained["message"] == "There is a suggestion here."
+    assert set(explained) == {"reason", "text", "stats", "message"}
 
 
 def test_a_column_beyond_the_line_is_its_end(client: ServerProcess, uri: str) -> None:

@@ -262,6 +262,14 @@ def test_a_document_that_cannot_be_learned_costs_no_completion(caplog) -> None:
     assert "RuntimeError" in caplog.text
 
 
+@pytest.mark.parametrize("reason", Reason)
+def test_every_answer_without_items_is_explained_in_a_sentence(reason: Reason) -> None:
+    sentence = Answer(reason).as_json()["message"]
+    assert sentence[0].isupper()
+    assert sentence.endswith(".")
+    assert Answer(reason, message="More.").as_json()["message"] == "More."
+
+
 @pytest.mark.parametrize(
     ("sources", "use_context", "is_learned"),
     [(("corpus",), False, True), (("lookup",), True, True), (("lookup",), False, False)],

@@ -190,5 +190,22 @@ def test_a_late_subscriber_hears_at_once_how_things_stand(heard):
     late: list[Status] = []
     heard.source.subscribe(late.append)
     assert [status.as_json() for status in late] == [
-        {"kind": "normal", "message": "smollm2-135m on CPU."}
+        {
+            "kind": "normal",
+            "message": "smollm2-135m on CPU.",
+            "model": "smollm2-135m",
+            "provider": "CPU",
+        }
     ]
+
+
+def test_model_provider_and_time_are_told_by_themselves_while_there_is_a_model(heard):
+    assert set(heard.source.now().as_json()) == {"kind", "message"}
+    on_loop(heard.ready)
+    heard.answered(ms=12.34)
+    heard.source.paused(True)
+    told = heard.source.now().as_json()
+    assert (told["kind"], told["model"], told["provider"]) == ("inactive", "smollm2-135m", "CPU")
+    assert told["last_ms"] == 12.3
+    on_loop(lambda: heard.source.model(Reason.MODEL_LOADING, None, {}))
+    assert set(heard.source.now().as_json()) == {"kind", "message"}

@@ -1,0 +1,133 @@
+/** The commands, each a line or two; what they do is done elsewhere. */
+import * as vscode from 'vscode';
+import { explanationOf } from './core/explanation';
+import type { FilesOff } from './core/filesOff';
+import type { Program } from './core/findServer';
+import { menuOf } from './core/menu';
+import type { Pause } from './core/pause';
+import { chooseModel } from './models';
+import type { Statistics } from './statistics';
+import type { StatusBar } from './statusBar';
+import type { Supervisor } from './supervisor';
+
+/** The editor's own commands under names that are found among ours. */
+const OF_THE_EDITOR = {
+  acceptWord: 'acceptNextWord',
+  acceptLine: 'acceptNextLine',
+  acceptAll: 'commit',
+  next: 'showNext',
+  previous: 'showPrevious',
+  trigger: 'trigger',
+};
+
+export interface Parts {
+  readonly storage: string;
+  readonly log: vscode.LogOutputChannel;
+  readonly supervisor: Supervisor;
+  readonly statusBar: StatusBar;
+  readonly statistics: Statistics;
+  readonly pause: Pause;
+  readonly filesOff: FilesOff;
+  install(): Promise<void>;
+}
+
+export function registerCommands(parts: Parts): vscode.Disposable[] {
+  const own: Record<string, () => unknown> = {
+    pauseTenMinutes: () => {
+      parts.pause.begin();
+    },
+    toggleFile: () => toggleFile(parts),
+    showMenu: () => showMenu(parts.statusBar),
+    chooseModel: () => withTool(parts, (tool) => chooseModel(tool, parts.storage)),
+    showStatistics: () => withTool(parts, (tool) => parts.statistics.show(tool)),
+    openLog: () => {
+      parts.log.show();
+    },
+    explain: () => explain(parts),
+    restartServer: () => parts.supervisor.restart(),
+    installServer: () => parts.install(),
+  };
+  const { registerCommand, executeCommand } = vscode.commands;
+  return [
+    ...Object.entries(own).map(([name, act]) => registerCommand(`tabahead.${name}`, act)),
+    ...Object.entries(OF_THE_EDITOR).map(([name, theirs]) =>
+      registerCommand(`tabahead.${name}`, () =>
+        executeCommand(`editor.action.inlineSuggest.${theirs}`),
+      ),
+    ),
+  ];
+}
+
+/** A cell goes by its notebook. */
+export function keyOf(document: vscode.TextDocument): string {
+  const { uri } = document;
+  const notebook = vscode.workspace.notebookDocuments.find((one) =>
+    one.getCells().some((cell) => cell.document === document),
+  );
+  return (notebook?.uri ?? uri).toString();
+}
+
+async function toggleFile({ filesOff, statusBar }: Parts): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  if (document === undefined) {
+    void vscode.window.showInformationMessage('tabahead: open a file first.');
+    return;
+  }
+  if (filesOff.toggle(keyOf(document))) {
+    await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+  }
+  statusBar.update();
+}
+
+async function showMenu(statusBar: StatusBar): Promise<void> {
+  const { view } = statusBar;
+  const options = { title: 'tabahead', placeHolder: view.message };
+  const item = await vscode.window.showQuickPick(menuOf(view), options);
+  if (item !== undefined) {
+    await vscode.commands.executeCommand(item.command);
+  }
+}
+
+async function explain({ filesOff, supervisor, statusBar }: Parts): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  const text = async (): Promise<string> => {
+    if (document === undefined) {
+      return 'No file is edited; put the cursor into one first.';
+    }
+    if (filesOff.has(keyOf(document))) {
+      return 'You have turned completions off in this file; "tabahead: Turn Off or On in This File" turns them on.';
+    }
+    if (!vscode.workspace.getConfiguration('editor', document).get('inlineSuggest.enabled')) {
+      return 'The setting editor.inlineSuggest.enabled is off: the editor shows no ghost text at all.';
+    }
+    const textDocument = { uri: document.uri.toString() };
+    return supervisor.client === undefined
+      ? statusBar.view.message
+      : explanationOf(await supervisor.client.sendRequest('tabahead/explain', { textDocument }));
+  };
+  const action = await vscode.window.showInformationMessage(
+    `tabahead: ${await text()}`,
+    'Open Log',
+  );
+  if (action !== undefined) {
+    await vscode.commands.executeCommand('tabahead.openLog');
+  }
+}
+
+async function withTool(
+  { supervisor, statusBar, log }: Parts,
+  use: (tool: Program) => Promise<void>,
+): Promise<void> {
+  const { tool } = supervisor;
+  if (tool === undefined) {
+    void vscode.window.showErrorMessage(`tabahead: ${statusBar.view.message}`);
+    return;
+  }
+  try {
+    await use(tool);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    log.error(message);
+    void vscode.window.showErrorMessage(`tabahead: ${message}`);
+  }
+}

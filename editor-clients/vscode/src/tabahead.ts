@@ -1,0 +1,128 @@
+/** The parts of the extension and how they hear of each other. */
+import * as vscode from 'vscode';
+import { keyOf, registerCommands } from './commands';
+import { FilesOff } from './core/filesOff';
+import { Pause } from './core/pause';
+import { installServer, offerInstallation } from './installer';
+import { middlewareOf } from './middleware';
+import { noticeOtherProviders } from './notice';
+import { Statistics } from './statistics';
+import { StatusBar } from './statusBar';
+import { Supervisor } from './supervisor';
+
+const FILES_OFF = 'filesOff';
+
+/** Settings that name another server. */
+const OF_THE_SERVER = ['tabahead.server.command', 'tabahead.server.python'];
+
+export class Tabahead {
+  readonly log = vscode.window.createOutputChannel('tabahead', { log: true });
+  readonly storage: string;
+  readonly filesOff: FilesOff;
+  readonly pause: Pause;
+  readonly statusBar: StatusBar;
+  readonly statistics: Statistics;
+  readonly supervisor: Supervisor;
+
+  constructor(private readonly context: vscode.ExtensionContext) {
+    this.storage = context.globalStorageUri.fsPath;
+    this.filesOff = new FilesOff({
+      read: () => context.workspaceState.get<string[]>(FILES_OFF, []),
+      write: (uris) => void context.workspaceState.update(FILES_OFF, uris),
+    });
+    this.pause = new Pause((isPaused) => {
+      void vscode.commands.executeCommand('setContext', 'tabahead.paused', isPaused);
+      this.statusBar.update();
+      this.tellPause();
+    });
+    this.statusBar = new StatusBar(
+      () => this.pause.isOn,
+      () => {
+        const document = vscode.window.activeTextEditor?.document;
+        return document !== undefined && this.isOff(document);
+      },
+    );
+    this.statistics = new Statistics(this.storage);
+    this.supervisor = this.supervise();
+    context.subscriptions.push(
+      ...[this.log, this.statusBar, this.statistics, this.pause, this.supervisor],
+      ...registerCommands(this),
+      ...this.listen(),
+    );
+  }
+
+  async start(): Promise<void> {
+    void noticeOtherProviders(this.context.globalState);
+    await this.supervisor.restart();
+  }
+
+  async install(): Promise<void> {
+    await this.supervisor.stop();
+    await installServer(this.storage, this.log);
+    await this.supervisor.restart();
+  }
+
+  private supervise(): Supervisor {
+    const middleware = middlewareOf({
+      contributed: contributedSettings(this.context),
+      isOff: (document) => this.isOff(document),
+      onAnswer: (ms) => {
+        this.statusBar.answered(ms);
+      },
+      onResume: () => {
+        this.pause.end();
+      },
+    });
+    return new Supervisor({
+      storage: this.storage,
+      log: this.log,
+      middleware,
+      onStatus: (status) => {
+        this.statusBar.set(status);
+      },
+      onStart: () => {
+        if (this.pause.isOn) {
+          this.tellPause();
+        }
+      },
+      onAbsent: () => void this.offer(),
+    });
+  }
+
+  private listen(): vscode.Disposable[] {
+    return [
+      vscode.window.onDidChangeActiveTextEditor(() => {
+        this.statusBar.update();
+      }),
+      vscode.extensions.onDidChange(() => void noticeOtherProviders(this.context.globalState)),
+      vscode.workspace.onDidChangeConfiguration((event) => {
+        if (OF_THE_SERVER.some((name) => event.affectsConfiguration(name))) {
+          void this.supervisor.restart();
+        }
+      }),
+    ];
+  }
+
+  private isOff(document: vscode.TextDocument): boolean {
+    return this.filesOff.has(keyOf(document));
+  }
+
+  /** The server forgets it when it is started again. */
+  private tellPause(): void {
+    const command = this.pause.isOn ? 'tabahead.pause' : 'tabahead.resume';
+    void this.supervisor.client?.sendRequest('workspace/executeCommand', { command });
+  }
+
+  private async offer(): Promise<void> {
+    if (await offerInstallation()) {
+      await this.install();
+    }
+  }
+}
+
+function contributedSettings(context: vscode.ExtensionContext): string[] {
+  const { contributes } = context.extension.packageJSON as {
+    contributes: { configuration: { properties: Record<string, unknown> } };
+  };
+  return Object.keys(contributes.configuration.properties);
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Brings what the tests in VS Code need: Chromium, code-server (VS Code served to a browser),
+# playwright-core and the packaged extension. All of it lies below out/clients/vscode, except for a
+# Chromium from apt where there is none; what is there already is left as it is.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+
+CODE_SERVER=4.100.3 # VS Code 1.100.3, the last one that runs on Node 20
+PLACE="$PWD/out/clients/vscode"
+TESTS="$PWD/tests/clients/vscode"
+EXTENSION="$PWD/editor-clients/vscode"
+mkdir -p "$PLACE"
+
+export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
+export npm_config_loglevel=error
+# Headers for native modules, where Node came with them; node-gyp would fetch them otherwise.
+prefix="$(dirname "$(dirname "$(command -v node)")")"
+if [ -e "$prefix/include/node/node.h" ]; then export npm_config_nodedir="$prefix"; fi
+
+step() { printf -- '-- %s (%ss)\n' "$1" "$SECONDS"; }
+
+bring_chromium() {
+  if command -v chromium >/dev/null || [ -n "${CHROMIUM:-}" ]; then return; fi
+  step "Chromium"
+  if [ "$(id -u)" != 0 ]; then
+    echo "Chromium is missing: install it (apt-get install chromium), or name one in CHROMIUM." >&2
+    exit 1
+  fi
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null
+}
+
+# The package's own post-install script builds more than a window needs (kerberos, a terminal) and
+# downloads programs: only the native modules that the start-up loads are built.
+bring_code_server() {
+  local target="$PLACE/code-server-$CODE_SERVER"
+  if [ -e "$target" ]; then return; fi
+  step "code-server $CODE_SERVER"
+  rm -rf "$PLACE/unpacked"
+  mkdir "$PLACE/unpacked"
+  (
+    cd "$PLACE/unpacked"
+    tar xzf "$(npm pack --silent "code-server@$CODE_SERVER")"
+    cd package
+    npm install --omit=dev --ignore-scripts
+    npm rebuild argon2 --build-from-source
+    cd lib/vscode
+    npm install --omit=dev --ignore-scripts
+    npm rebuild @vscode/spdlog native-watchdog
+    ln -s node_modules node_modules.asar # its modules are looked for under both names
+  ) >/dev/null
+  mv "$PLACE/unpacked/package" "$target" # complete, or not there
+  rm -rf "$PLACE/unpacked"
+}
+
+bring_driver() {
+  local target="$PLACE/driver"
+  if [ -e "$target/node_modules/.package-lock.json" ] &&
+    cmp -s "$TESTS/package-lock.json" "$target/package-lock.json"; then return; fi
+  step "playwright-core"
+  rm -rf "$target"
+  mkdir "$target"
+  cp "$TESTS/package.json" "$TESTS/package-lock.json" "$target"
+  npm ci --prefix "$target" --ignore-scripts >/dev/null
+}
+
+bring_extension() {
+  local vsix="$EXTENSION/tabahead.vsix" installed="$PLACE/extensions"
+  local newer
+  newer="$(find "$EXTENSION" -name node_modules -prune -o -name dist -prune -o -type f -newer "$vsix" -print 2>&1)"
+  if [ -n "$newer" ]; then
+    step "the extension"
+    (cd "$EXTENSION" && npm ci && npm run package) >/dev/null
+  fi
+  if [ "$vsix" -nt "$installed" ]; then
+    step "its installation"
+    rm -rf "$installed"
+    XDG_CONFIG_HOME="$PLACE/install" node "$PLACE/code-server-$CODE_SERVER/out/node/entry.js" \
+      --user-data-dir "$PLACE/install" --extensions-dir "$installed" \
+      --install-extension "$vsix" >/dev/null
+    touch "$installed"
+  fi
+}
+
+bring_chromium
+bring_code_server
+bring_driver
+bring_extension
+ln -sfn "code-server-$CODE_SERVER" "$PLACE/code-server"
+step "ready"
