@@ -12,6 +12,7 @@ from functools import partial
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import (
+    IN_THE_TEXT,
     Backend,
     CompletionRequest,
     CompletionResult,
@@ -60,14 +61,17 @@ def complete(
     writer = Writer(target, rule, backend, cancel, clock, partial(_is_hopeless, request, place))
     first = writer.write(watch=watch)
     first.stats.confidence = confidence_of(first.collected.pieces, place)
-    outcome = _judge(request, place, first)
+    outcome, shown = _judge(request, place, first), first
+    others = _others(request, target, writer, first)
+    if isinstance(outcome, Dropped) and (second := next(others, None)) is not None:
+        outcome, shown = second.outcome, second
+        first.stats.confidence = confidence_of(shown.collected.pieces, place)
     if isinstance(outcome, Edit):
-        others = _others(request, target, writer, first) if request.invoked else ()
-        result = _show(request, target, outcome, first, others)
+        result = _show(request, target, outcome, first.stats, others)
     else:
         result = nothing(request, outcome.reason, first.stats, first.message)
     first.stats.ms["total"] = (clock() - started) * 1000
-    return replace(result, token_ids=first.collected.token_ids)
+    return replace(result, token_ids=shown.collected.token_ids)
 
 
 def refuse_place(request: CompletionRequest) -> Reason | None:
@@ -133,23 +137,29 @@ def _show(
     request: CompletionRequest,
     target: CompletionRequest,
     edit: Edit,
-    first: Written,
-    others: Iterable[Edit],
+    stats: CompletionStats,
+    others: Iterable[Written],
 ) -> CompletionResult:
     shown = _located(request, target, edit)
     if shown is None:
-        return nothing(request, Reason.SELECTED_MISMATCH, first.stats)
-    located = (_located(request, target, other) for other in others)
+        return nothing(request, Reason.SELECTED_MISMATCH, stats)
+    edits = [other.outcome for other in others if isinstance(other.outcome, Edit)]
+    located = (_located(request, target, other) for other in edits)
     alternatives = tuple(other for other in located if other is not None)
     return CompletionResult(
-        shown.text, shown.start, shown.end, None, first.stats, alternatives=alternatives
+        shown.text, shown.start, shown.end, None, stats, alternatives=alternatives
     )
 
 
 def _others(
     request: CompletionRequest, target: CompletionRequest, writer: Writer, first: Written
-) -> Iterator[Edit]:
-    """Further items, no two of which leave the document in the same state."""
+) -> Iterator[Written]:
+    """Texts of further items, no two of which leave the document in the same state. Where the
+    first came to nothing the user, who has asked by key, still has these."""
+    if not request.invoked or (
+        isinstance(first.outcome, Dropped) and first.outcome.reason not in IN_THE_TEXT
+    ):
+        return iter(())
 
     def accepted(edit: Edit) -> str | None:
         shown, text = _located(request, target, edit), request.snapshot.text

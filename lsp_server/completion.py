@@ -38,6 +38,21 @@ class Reason(StrEnum):
     ENGINE_ERROR = "engine-error"
 
 
+IN_THE_TEXT = frozenset(
+    {
+        Reason.EMPTY,
+        Reason.MID_WORD,
+        Reason.MID_LINE,
+        Reason.DUPLICATE_SUFFIX,
+        Reason.REPETITION,
+        Reason.UNBALANCED,
+        Reason.LOW_CONFIDENCE,
+        Reason.PROSE,
+    }
+)
+"""Reasons that lie in the text: to ask the model again would give them again."""
+
+
 class Mode(StrEnum):
     """How much to complete: the rest of the line, a block, or what the place suggests."""
 

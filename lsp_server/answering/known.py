@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lsp_server.answering.remainder import Insertion, remainder
 from lsp_server.answering.spot import Frame, Spot
 from lsp_server.completion import (
+    IN_THE_TEXT,
     CompletionRequest,
     CompletionResult,
     CompletionStats,
@@ -24,20 +25,6 @@ from lsp_server.completion import (
 
 MAX_RECORDS = 512
 MAX_BYTES = 4 * 2**20
-
-LASTING = frozenset(
-    {
-        Reason.EMPTY,
-        Reason.MID_WORD,
-        Reason.MID_LINE,
-        Reason.DUPLICATE_SUFFIX,
-        Reason.REPETITION,
-        Reason.UNBALANCED,
-        Reason.LOW_CONFIDENCE,
-        Reason.PROSE,
-    }
-)
-"""Reasons that lie in the text: to ask the model again would give them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +47,7 @@ class Record:
     @classmethod
     def of(cls, spot: Spot, result: CompletionResult) -> Record | None:
         """None where the answer says nothing about the text, such as that time ran out."""
-        if result.reason is not None and result.reason not in LASTING:
+        if result.reason is not None and result.reason not in IN_THE_TEXT:
             return None
         insertions = spot.insertions(result) if result.reason is None else ()
         num_left = max((insertion.num_left for insertion in insertions), default=0)

@@ -85,11 +85,11 @@ class Writer:
             return Written(_NOTHING, failed, generation.stats, str(error))
         return Written(collected, self._outcome(collected), generation.stats)
 
-    def others(self, first: Written, shown: Callable[[Edit], str | None]) -> Iterator[Edit]:
-        """What is left of texts other than the first: as many as the request wants items besides
-        that and there is time for. `shown` tells edits apart by what they make of the document;
-        None: that one cannot be shown."""
-        wanted = self.request.num_items - 1
+    def others(self, first: Written, shown: Callable[[Edit], str | None]) -> Iterator[Written]:
+        """Texts other than the first of which something is left: as many as the request wants items
+        besides that, or in its place where nothing is left of it, and there is time for. `shown`
+        tells edits apart by what they make of the document; None: that one cannot be shown."""
+        wanted = self.request.num_items - isinstance(first.outcome, Edit)
         seen = {shown(first.outcome)} if isinstance(first.outcome, Edit) else set()
         seen.add(None)
         deadline = self._deadline_of_others(first.collected)
@@ -106,7 +106,7 @@ class Writer:
             if isinstance(other.outcome, Edit) and (text := shown(other.outcome)) not in seen:
                 seen.add(text)
                 wanted -= 1
-                yield other.outcome
+                yield other
 
     def _deadline_of_others(self, first: Collected) -> float:
         """They may take as long together as the first, whose reader waits for them, and no longer

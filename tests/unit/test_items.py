@@ -120,6 +120,26 @@ def test_items_that_come_to_the_same_are_one():
     assert texts(result) == ["a + b", "a - b"]
 
 
+NOTHING_FIRST = {
+    "": [("y", TORN, "z"), (" = 1", SURE, "x"), ("\n", SURE, ";")],  # the line below again
+    "z": [(" = 2", SURE, "x"), ("\n", SURE, ";")],
+}
+
+
+@pytest.mark.parametrize("num_items", [1, 3])
+def test_by_key_another_text_comes_where_nothing_is_left_of_the_greedy_one(num_items):
+    model = Wavering(NOTHING_FIRST)
+    result = answer(model, "║⏎y = 1", num_items=num_items)
+    assert texts(result) == ["z = 2"]
+    assert result.token_ids == tuple(map(model.token, ("z", " = 2", "\n")))
+    assert result.stats.passes == 2
+
+
+def test_while_typing_nothing_comes_where_nothing_is_left_of_the_greedy_one():
+    result = answer(Wavering(NOTHING_FIRST), "║⏎y = 1", invoked=False)
+    assert (result.text, result.reason) == ("", Reason.DUPLICATE_SUFFIX)
+
+
 def test_nothing_is_begun_with_a_runner_up_that_is_far_behind():
     sure = [Piece("a", 1, -0.1, MAX_MARGIN + 0.1, 2), Piece("b", 3, -0.1, MAX_MARGIN, 4)]
     assert branches(sure) == [(1, 4)]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.answering.known import LASTING, Known, Record
+from lsp_server.answering.known import Known, Record
 from lsp_server.answering.spot import Spot
 from lsp_server.completion import (
+    IN_THE_TEXT,
     CompletionRequest,
     CompletionResult,
     CompletionStats,
@@ -163,7 +164,7 @@ def test_of_several_items_those_remain_that_agree_with_what_was_typed():
     assert found.alternatives == (TextEdit("hree", 5, 5),)
 
 
-@pytest.mark.parametrize("reason", sorted(LASTING))
+@pytest.mark.parametrize("reason", sorted(IN_THE_TEXT))
 def test_that_there_is_nothing_is_known_too_but_only_of_that_place(reason):
     known, request = Known(), request_at("a =·║⏎b")
     silence = CompletionResult("", 4, 4, reason, CompletionStats(), message="why")
@@ -175,8 +176,8 @@ def test_that_there_is_nothing_is_known_too_but_only_of_that_place(reason):
 
 
 def test_every_reason_is_one_of_the_text_or_is_not_kept():
-    assert set(Reason) == LASTING | PASSING | BEFORE_THE_ENGINE
-    assert not LASTING & (PASSING | BEFORE_THE_ENGINE)
+    assert set(Reason) == IN_THE_TEXT | PASSING | BEFORE_THE_ENGINE
+    assert not IN_THE_TEXT & (PASSING | BEFORE_THE_ENGINE)
     request = request_at("a =·║")
     for reason in PASSING | BEFORE_THE_ENGINE:
         silence = CompletionResult("", 4, 4, reason, CompletionStats())
