@@ -25,18 +25,22 @@ from lsp_server.completion import (
     Snapshot,
     TextEdit,
 )
-from lsp_server.documents import Change, Document, DocumentStore, position_at
+from lsp_server.documents import Change, Document, DocumentStore, Encoding, position_at
 from lsp_server.errors import Cancelled
 from lsp_server.learning import Learning
 from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
-from lsp_server.statistics.acceptance import MAX_HEAD, Acceptance, Shown
+from lsp_server.statistics.acceptance import Acceptance
+from lsp_server.statistics.shown import Shown
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAGES = 3000
 """Characters of a document just opened whose prompt is read ahead: the cursor may be anywhere in
 them, and what is read before it is of use."""
+
+KEEPS_SCREEN = frozenset({Reason.SUPERSEDED, Reason.STALE, Reason.CANCELLED, Reason.NOT_OPEN})
+"""Answers without items that take nothing from the screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Listener:
     made of."""
 
     answered: Callable[[Answer, float], None] = lambda answer, ms: None
+    seen: Callable[[Shown], None] = lambda shown: None
+    """An item came up."""
     accepted: Callable[[Shown], None] = lambda shown: None
     learn: Callable[[Snapshot], None] | None = None
     """Takes note of an open document; runs on the inference thread, in between requests."""
@@ -80,6 +86,7 @@ class Session:
         self._is_paused = False
         self._acceptance = Acceptance(
             documents,
+            seen=listener.seen,
             accepted=listener.accepted,
             partially_accepted=listener.partially_accepted,
             kept=listener.kept,
@@ -99,6 +106,7 @@ class Session:
     def opened(self, uri: str) -> None:
         """A document is open now."""
         self._answering.changed(uri)  # it may have been open with another text
+        self._acceptance.cleared(uri)
         if self.has_model:
             self._learn(uri)
         self._come_to(uri, lambda document: FIRST_PAGES)
@@ -108,6 +116,7 @@ class Session:
         if not self.documents.change(uri, version, changes):
             return False
         self._answering.changed(uri)
+        self._acceptance.changed(uri, len(changes))
         if changes and changes[-1].range is not None:
             start, text = changes[-1].range.start, changes[-1].text
             self._come_to(uri, lambda document: document.offset_at(start) + len(text))
@@ -144,6 +153,7 @@ class Session:
     def close(self, uri: str) -> None:
         """Forget a document, and stop what is being done for it."""
         self.documents.close(uri)
+        self._acceptance.cleared(uri)
         self._answers.pop(uri, None)
         self._answering.stop(uri, Reason.STALE)
 
@@ -154,14 +164,20 @@ class Session:
         answer = self._answers.get(uri)
         return answer.as_json() if answer else None
 
+    def seen(self, item_id: str) -> None:
+        """The client says that the item is on the screen."""
+        self._acceptance.seen(item_id)
+
     def accept(self, item_id: str) -> None:
         """The client says that the item was inserted; twice or for an old one is no error."""
         self._acceptance.accept(item_id)
 
-    def partially_accepted(self, item_id: str, length: int) -> None:
+    def partially_accepted(
+        self, item_id: str, length: int, encoding: Encoding | None = None
+    ) -> None:
         """The client says that so much of the item is inserted by now, from its start and in units
-        of the position encoding."""
-        self._acceptance.accept_part(item_id, length)
+        of `encoding`, else of positions."""
+        self._acceptance.accept_part(item_id, length, encoding or self.documents.encoding)
 
     async def complete(self, params: InlineCompletionParams) -> Answer:
         """Takes its snapshot before it first waits; raises asyncio.CancelledError only."""
@@ -171,6 +187,8 @@ class Session:
             answer = await self._answer(params)
         finally:
             self._record(params.uri, answer)
+            if not answer.items and answer.reason not in KEEPS_SCREEN:
+                self._acceptance.cleared(params.uri)
             self._listener.answered(answer, (time.perf_counter() - started) * 1000)
         return answer
 
@@ -233,26 +251,20 @@ class Session:
             reason = result.reason or Reason.EMPTY
             return Answer(reason, stats=result.stats, message=result.message)
         edits = (TextEdit(result.text, result.start, result.end), *result.alternatives)
-        items = tuple(self._item(request, line, edit, result) for edit in edits)
+        items = tuple(self._item(request, line, edit) for edit in edits)
+        names = [item.item_id for item in items]
+        self._acceptance.sent(request, result.stats, list(zip(names, edits, strict=True)))
         return Answer(None, items, result.stats)
 
-    def _item(
-        self, request: CompletionRequest, line: int, edit: TextEdit, result: CompletionResult
-    ) -> Item:
+    def _item(self, request: CompletionRequest, line: int, edit: TextEdit) -> Item:
         encoding, text = self.documents.encoding, request.snapshot.text
         cursor = (request.offset, line)
-        item = Item(
+        return Item(
             item_id=f"tabahead-{next(self._item_ids)}",
             text=edit.text,
             start=position_at(text, edit.start, encoding, cursor),
             end=position_at(text, edit.end, encoding, cursor),
         )
-        line_start = max(text.rfind("\n", 0, edit.start), text.rfind("\r", 0, edit.start)) + 1
-        head = text[max(line_start, edit.start - MAX_HEAD) : edit.start]
-        shown = Shown(item.item_id, request.snapshot.uri, item.text, result.stats)
-        shown.head, shown.start = head, edit.start
-        self._acceptance.remember(shown)
-        return item
 
     def _learn(self, uri: str) -> None:
         options = self.options

@@ -24,7 +24,7 @@ from lsp_server.completion import (
 from lsp_server.loading import Fetch, Progress
 from lsp_server.server import Configuration, Hooks, Server
 from lsp_server.session import Listener
-from lsp_server.statistics.acceptance import Shown
+from lsp_server.statistics.shown import Shown
 from lsp_server.stdio import socket_channel
 from tests.lsp_client import TIMEOUT, RawClient
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lsp_server.scheduler import Scheduler
     from lsp_server.server import Configuration, Hooks
     from lsp_server.settings.watch import SettingsWatch
-    from lsp_server.statistics.acceptance import Shown
     from lsp_server.statistics.counting import Statistics
+    from lsp_server.statistics.shown import Shown
     from lsp_server.stdio import Channel
 
 GRACE = 3.0
@@ -153,9 +153,10 @@ class Wiring:
             settings = self.configure({}, {}, ()).settings
             ready = self.load(settings, lambda stage, done, total: None, CancelToken())
         listener = Listener(
-            self._answered,
-            self._accepted,
-            self._learn,
+            answered=self._answered,
+            seen=self._seen,
+            accepted=self._accepted,
+            learn=self._learn,
             forget=self._forget,
             partially_accepted=self._partially_accepted,
             kept=self._kept,
@@ -187,6 +188,9 @@ class Wiring:
         self.settings_files.poke()
         self.status.answered(answer.reason, answer.message, ms, answer.stats)
 
+    def _seen(self, shown: Shown) -> None:
+        self.statistics.shown(shown)
+
     def _accepted(self, shown: Shown) -> None:
         self.statistics.accepted(shown)
         if self._backend is not None:
@@ -197,6 +201,9 @@ class Wiring:
 
     def _kept(self, shown: Shown, is_kept: bool) -> None:
         self.statistics.kept(shown, is_kept)
+        if is_kept and not shown.is_over and self._backend is not None:
+            # Taken in part: no more of it will come now, and to learn each word alone is of no use.
+            self._backend.accepted(shown.text[: shown.num_done])
 
     def _model(self, reason: Reason | None, message: str | None) -> None:
         """There is another model now, or none."""

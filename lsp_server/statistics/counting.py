@@ -4,7 +4,8 @@ no text is kept, only numbers.
 Names of the totals: `requests`; `shown` (different items that came up; one that the user types
 along is one), `empty.REASON`; `latency_ms.ORIGIN.CLASS` of every answer with an item; `accepted`
 (whole items) and of these `accepted_in_parts`, `partially_accepted` (items of which a part was
-taken first), `parts.word`, `parts.line`, `characters` (all that was taken); `kept`, `not_kept`;
+taken first), `parts.word`, `parts.line`, `characters` (all that was taken, and not typed); `kept`,
+`not_kept`;
 `generations`, `tokens`, `passes`, `prompt_tokens`, `reused_tokens` of the engine, whether its text
 was shown or not; `sources.SOURCE.proposed` and `.accepted` in tokens; `positions.SOURCE.N.drafted`
 and `.accepted` in drafts that reach the Nth token.
@@ -19,8 +20,8 @@ from datetime import datetime
 from pathlib import Path
 
 from lsp_server.completion import CompletionStats, Origin, Reason
-from lsp_server.statistics.acceptance import Shown
 from lsp_server.statistics.file import Counters, add
+from lsp_server.statistics.shown import Shown
 
 SAVE_SECONDS = 60.0
 BOUNDS_MS = (
@@ -52,21 +53,19 @@ class Statistics:
         self._saved_at = clock()
         self._lock = threading.Lock()
         self._counters = Counters()
-        self._is_showing = False
 
     def answered(self, reason: Reason | None, ms: float, stats: CompletionStats | None) -> None:
         """A request was answered: with an item (`reason` None) or without one."""
         self._add("requests")
         if reason is not None:
             self._add(f"empty.{reason}")
-            if reason not in (Reason.SUPERSEDED, Reason.STALE):  # these keep what is on the screen
-                self._is_showing = False
             return
         origin = Origin.ENGINE if stats is None else stats.origin
         self._add(f"latency_ms.{origin}.{latency_class(ms)}")
-        if origin is not Origin.TYPED_THROUGH or not self._is_showing:
-            self._add("shown")
-        self._is_showing = True
+
+    def shown(self, item: Shown) -> None:
+        """An item came up; once for all of it."""
+        self._add("shown")
 
     def generated(self, stats: CompletionStats) -> None:
         """The engine has worked, for an answer or ahead of one; nothing where it had not begun."""
@@ -88,16 +87,17 @@ class Statistics:
     def accepted(self, item: Shown) -> None:
         """The user has taken the whole item, or what was left of it."""
         self._add("accepted")
-        if item.num_taken:
+        if item.has_parts:
             self._add("accepted_in_parts")
-        self._add("characters", len(item.text) - item.num_taken)
+        self._add("characters", len(item.text) - item.num_done)
 
     def partially_accepted(self, item: Shown, num_characters: int) -> None:
-        """The user has taken the first `num_characters` of the item, `item.num_taken` before."""
-        if not item.num_taken:
+        """The user has taken the first `num_characters` of the item; `item.num_done` were there
+        before."""
+        if not item.has_parts:
             self._add("partially_accepted")
-        self._add(f"parts.{part_kind(item.text, item.num_taken, num_characters)}")
-        self._add("characters", num_characters - item.num_taken)
+        self._add(f"parts.{part_kind(item.text, item.num_done, num_characters)}")
+        self._add("characters", num_characters - item.num_done)
 
     def kept(self, item: Shown, is_kept: bool) -> None:
         """Whether what was taken of the item still stood in the document a while later."""

@@ -9,9 +9,9 @@ from datetime import datetime
 import pytest
 
 from lsp_server.completion import CompletionStats, Origin, Reason
-from lsp_server.statistics.acceptance import Shown
 from lsp_server.statistics.counting import SAVE_SECONDS, Statistics, latency_class, part_kind
 from lsp_server.statistics.file import FILE_NAME, read
+from lsp_server.statistics.shown import Shown
 
 SECRET = "swordfish = 17\nsalmon"
 
@@ -41,26 +41,10 @@ def test_every_answer_is_counted_by_its_reason_or_its_origin_and_latency(statist
     statistics.answered(Reason.MID_WORD, 0.1, None)
     assert saved(statistics, tmp_path).totals == {
         "requests": 3,
-        "shown": 2,
         "latency_ms.engine.<=150": 1,
         "latency_ms.cache.<=1": 1,
         "empty.mid-word": 1,
     }
-
-
-def test_an_item_that_the_user_types_along_is_shown_once(statistics, tmp_path):
-    for origin in (Origin.ENGINE, Origin.TYPED_THROUGH, Origin.TYPED_THROUGH):
-        statistics.answered(None, 1.0, from_(origin))
-        statistics.answered(Reason.SUPERSEDED, 1.0, None)  # keeps what is on the screen
-    assert saved(statistics, tmp_path).totals["shown"] == 1
-
-
-def test_the_rest_of_an_answer_that_never_came_up_is_shown(statistics, tmp_path):
-    statistics.answered(Reason.SUPERSEDED, 1.0, None)
-    statistics.answered(None, 1.0, from_(Origin.TYPED_THROUGH))
-    statistics.answered(Reason.EMPTY, 1.0, None)
-    statistics.answered(None, 1.0, from_(Origin.TYPED_THROUGH))
-    assert saved(statistics, tmp_path).totals["shown"] == 2
 
 
 def test_the_engines_work_is_counted_whether_it_was_shown_or_not(statistics, tmp_path):
@@ -100,7 +84,7 @@ def test_characters_taken_in_parts_count_once(statistics, tmp_path):
     shown = item("one two\nthree four")
     for num_characters in (3, 7, 13):
         statistics.partially_accepted(shown, num_characters)
-        shown.num_taken = num_characters
+        shown.num_done, shown.has_parts = num_characters, True
     statistics.accepted(shown)
     totals = saved(statistics, tmp_path).totals
     assert totals == {
@@ -113,6 +97,14 @@ def test_characters_taken_in_parts_count_once(statistics, tmp_path):
     }
 
 
+def test_characters_that_were_typed_are_not_taken(statistics, tmp_path):
+    shown = item("print(x)")
+    shown.num_done = 2
+    statistics.accepted(shown)
+    totals = saved(statistics, tmp_path).totals
+    assert totals == {"accepted": 1, "characters": len("int(x)")}
+
+
 @pytest.mark.parametrize(
     ("start", "end", "kind"),
     [(0, 3, "word"), (0, 7, "line"), (3, 7, "line"), (7, 8, "line"), (8, 11, "word")],
@@ -123,6 +115,7 @@ def test_a_part_to_the_end_of_a_line_is_a_line(start, end, kind):
 
 def test_some_counts_are_kept_by_the_hour(statistics, tmp_path):
     statistics.answered(None, 1.0, from_(Origin.CACHE))
+    statistics.shown(item("abc"))
     statistics.accepted(item("abc"))
     statistics.kept(item(), True)
     statistics.kept(item(), False)
@@ -136,6 +129,7 @@ def test_some_counts_are_kept_by_the_hour(statistics, tmp_path):
 
 def test_no_text_name_or_path_reaches_the_disk(statistics, tmp_path):
     statistics.answered(None, 1.0, from_(Origin.ENGINE))
+    statistics.shown(item())
     statistics.partially_accepted(item(), 9)
     statistics.accepted(item())
     statistics.kept(item(), True)
