@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lsp_server.cancellation import CancelToken
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.engine.types import Draft, ModelSpec
 from lsp_server.errors import Cancelled, InferenceError
 
@@ -112,6 +113,7 @@ class FakeSlot:
     def __init__(self, model: FakeModel) -> None:
         self.model = model
         self.spec = model.spec
+        self.chunk = PREFILL_CHUNK
         self.rows: list[tuple[int, bool]] = []
         self.pending: list[tuple[int, bool]] | None = None
         self.passes: list[Pass] = []

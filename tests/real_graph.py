@@ -25,6 +25,7 @@ class RecordingSlot:
     def __init__(self, inner: OnnxSlot) -> None:
         self.inner = inner
         self.spec = inner.spec
+        self.chunk = inner.chunk
         self.bits: dict[int, bytes] = {}
         self.widths: list[int] = []
 

@@ -18,10 +18,11 @@ from lsp_server.completion import CompletionRequest, CompletionStats, Piece, Sna
 from lsp_server.context.selection import Snippet
 from lsp_server.context.store import ContextStore
 from lsp_server.engine.controller import Controller
-from lsp_server.engine.decode import decode, read
+from lsp_server.engine.decode import decode
 from lsp_server.engine.drafters.combined import Combined
 from lsp_server.engine.drafters.healed import Healed
 from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.prefill import read
 from lsp_server.engine.tokenizer import TextStream, Tokenizer
 from lsp_server.engine.types import Choice, DecodeParams, DecodeStats, Drafter, Step
 from lsp_server.errors import InferenceError

@@ -27,7 +27,7 @@ from lsp_server.bench.engine import Bench, Prompt, Run
 from lsp_server.bench.methods import load_methods
 from lsp_server.bench.report import machine, publish, table
 from lsp_server.engine.controller import Controller
-from lsp_server.engine.decode import PREFILL_CHUNK
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.probe import arg_max_depends_on_width
 from lsp_server.engine.types import DecodeParams, Drafter

@@ -32,7 +32,7 @@ from lsp_server.bench.report import (
 )
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import Controller, CostCurve
-from lsp_server.engine.decode import PREFILL_CHUNK
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.probe import margin, probe_widths
 from lsp_server.engine.speedup import speedup

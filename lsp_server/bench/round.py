@@ -30,6 +30,7 @@ from lsp_server.engine.decode import decode
 from lsp_server.engine.drafters.combined import Combined
 from lsp_server.engine.drafters.corpus import CorpusDrafter, SessionCorpus
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.engine.types import DecodeParams, DecodeStats, Drafter, ModelSpec
 from lsp_server.settings.tree import Settings
 
@@ -88,6 +89,7 @@ class ReadySlot:
         self._pending: list[int] = []
         self.token_ids: list[int] = []
         self.num_rows = 0
+        self.chunk = PREFILL_CHUNK
         self.spec = ModelSpec("ready", logits.shape[1], 1 << 20, frozenset({0}), "ready")
 
     def forward(

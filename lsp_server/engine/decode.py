@@ -17,7 +17,7 @@ import numpy as np
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import MAX_DRAFT, Controller
-from lsp_server.engine.prefix import common_prefix
+from lsp_server.engine.prefill import prefill, reading
 from lsp_server.engine.rows import TargetRows
 from lsp_server.engine.types import ROOT, DecodeParams, DecodeStats, Draft, Drafter, Slot, Step
 from lsp_server.engine.verify import Verdict, matching, rejection, verify
@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 
 MAX_TREE = 24
 """Tokens of a tree at most: a pass that wide costs several plain ones on any machine."""
-PREFILL_CHUNK = 128
-"""Tokens a prefill pass: large enough to be fast, small enough to be cancelled between two."""
 
 
 def decode(
@@ -63,7 +61,7 @@ def decode(
     stats = stats if stats is not None else DecodeStats()
     history = list(prompt_ids)
     start = clock()
-    _prefill(slot, history, params.strict, stats, cancel)
+    prefill(slot, history, params.strict, stats, cancel)
     emitted = 0
     while True:
         remaining = min(params.max_new_tokens - emitted, slot.spec.context_length - len(history))
@@ -87,46 +85,6 @@ def decode(
         start = clock()
 
 
-def read(
-    slot: Slot, prompt_ids: Sequence[int], strict: bool, cancel: CancelToken | None = None
-) -> None:
-    """Prefill, so that a `decode` of a prompt that begins so starts at once: all but the last
-    token, which leads its first pass. Where it is read already nothing changes, also not what the
-    slot has behind it. Raises what `decode` raises."""
-    if common_prefix(slot.token_ids, prompt_ids) >= len(prompt_ids) - 1:
-        return
-    _prefill(slot, prompt_ids, strict, DecodeStats(), cancel)
-    rest = prompt_ids[len(slot.token_ids) : -1]
-    if rest:
-        slot.forward(rest, [len(rest) - 1], strict=strict, cancel=cancel)
-        slot.commit(len(rest))
-
-
-def _prefill(
-    slot: Slot,
-    history: Sequence[int],
-    strict: bool,
-    stats: DecodeStats,
-    cancel: CancelToken | None,
-) -> None:
-    """Cut the slot to the common prefix and feed whole chunks until at most one is fresh."""
-    if not history:
-        raise InferenceError("The prompt is empty; there is nothing to continue.")
-    if len(history) >= slot.spec.context_length:
-        raise InferenceError(
-            f"The prompt has {len(history)} tokens, the slot holds {slot.spec.context_length};"
-            " lower prompt_tokens or raise engine.slot_tokens."
-        )
-    slot.truncate(min(common_prefix(slot.token_ids, history), len(history) - 1), strict=strict)
-    stats.prompt_tokens = len(history)
-    stats.reused_tokens = len(slot.token_ids)
-    while len(history) - len(slot.token_ids) > PREFILL_CHUNK:
-        begin = len(slot.token_ids)
-        chunk = history[begin : begin + PREFILL_CHUNK]
-        slot.forward(chunk, [len(chunk) - 1], strict=strict, cancel=cancel)
-        slot.commit(len(chunk))
-
-
 def _round(
     slot: Slot,
     history: Sequence[int],
@@ -145,13 +103,14 @@ def _round(
     proposed = draft
     if controller is not None and draft.draft_probs is None:
         proposed = controller.cut(draft, num_fresh, strict=params.strict)
-    logits = slot.forward(
-        fresh + list(proposed.token_ids),
-        range(num_fresh - 1, num_fresh + len(proposed.token_ids)),
-        parents=_parents(proposed, num_fresh),
-        strict=params.strict,
-        cancel=cancel,
-    )
+    with reading(slot, num_fresh):
+        logits = slot.forward(
+            fresh + list(proposed.token_ids),
+            range(num_fresh - 1, num_fresh + len(proposed.token_ids)),
+            parents=_parents(proposed, num_fresh),
+            strict=params.strict,
+            cancel=cancel,
+        )
     rows = TargetRows(logits, history, proposed, params, num_new, slot.spec.eos_ids)
     try:
         verdict = _verify(rows, proposed)

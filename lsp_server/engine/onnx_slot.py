@@ -13,6 +13,7 @@ import numpy as np
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.onnx_graph import BoundGraph, KVBuffers, chain_inputs, tree_inputs
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.errors import InferenceError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class OnnxSlot:
     def __init__(self, model: OnnxModel) -> None:
         manifest = model.manifest
         self.spec = model.spec
+        self.chunk = PREFILL_CHUNK
         self._model = model
         self._kv = KVBuffers(
             model.ort,

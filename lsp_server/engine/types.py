@@ -230,6 +230,9 @@ class DecodeStats:
 class Slot(Protocol):
     """The KV cache of one document; the committed length is the only truth."""
 
+    chunk: int
+    """Tokens of a prompt that are read in one pass at most, as `engine.prefill` sets it."""
+
     @property
     def spec(self) -> ModelSpec: ...
 

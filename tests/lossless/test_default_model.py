@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.decode import PREFILL_CHUNK
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.engine.tokenizer import Tokenizer
 from lsp_server.engine.types import DecodeParams
 from lsp_server.errors import Cancelled

@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine.controller import Controller, CostCurve
-from lsp_server.engine.decode import decode, read
+from lsp_server.engine.decode import decode
 from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.prefill import read
 from lsp_server.engine.types import DecodeParams, DecodeStats
 from lsp_server.errors import Cancelled
 from tests.fake_model import KINDS

@@ -51,6 +51,7 @@ class TableSlot:
     """Slot protocol; logits depend on the last token only, so that a pass costs next to nothing."""
 
     spec = ModelSpec("table", 4, 64, frozenset(), "table")
+    chunk = 64
 
     def __init__(self, table: Sequence[Sequence[str]]) -> None:
         with np.errstate(divide="ignore"):

@@ -11,9 +11,9 @@ import random
 import numpy as np
 import pytest
 
-from lsp_server.engine.decode import PREFILL_CHUNK
 from lsp_server.engine.drafters.prompt_lookup import PromptLookup
 from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.prefill import LEAST_CHUNK, PREFILL_CHUNK
 from lsp_server.engine.types import DecodeParams, Draft
 from tests.fake_model import KINDS, FixedLengthController
 from tests.real_graph import (
@@ -114,6 +114,22 @@ def test_strict_logits_are_bit_equal_around_the_chunk_and_after_one_character_ed
         expected = generate_bits(fresh, text)
         drafter = adversary(text, expected[0], "alternating", 0, model)
         assert generate_bits(used, text, drafter=drafter) == expected
+
+
+@pytest.mark.parametrize("chunk", [LEAST_CHUNK, 17, 33, 64, 127])
+def test_strict_logits_are_bit_equal_however_wide_the_passes_that_read_the_prompt(model, chunk):
+    """Passes that were cut short are narrower the next time."""
+    wide, narrow = RecordingSlot(model.slot("wide")), RecordingSlot(model.slot("narrow"))
+    for length in (chunk + 1, 2 * chunk + 2, 3 * PREFILL_CHUNK + 1):
+        prompt = prompt_of(length, chunk)
+        wide.truncate(0)
+        narrow.truncate(0)
+        narrow.chunk = chunk
+        narrow.widths.clear()
+        expected = generate_bits(wide, prompt)
+        drafter = adversary(prompt, expected[0], "alternating", 0, model)
+        assert generate_bits(narrow, prompt, drafter=drafter) == expected
+        assert narrow.widths[0] <= chunk + 1
 
 
 def test_strict_logits_are_bit_equal_with_lookup_on_repeating_text(model):

@@ -10,7 +10,8 @@ import pytest
 from lsp_server.cancellation import CancelToken
 from lsp_server.engine import rows as rows_module
 from lsp_server.engine.controller import MAX_DRAFT
-from lsp_server.engine.decode import PREFILL_CHUNK, decode
+from lsp_server.engine.decode import decode
+from lsp_server.engine.prefill import PREFILL_CHUNK
 from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.types import DecodeParams, DecodeStats
 from lsp_server.errors import Cancelled, InferenceError

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import count
 
 import pytest
 
 from lsp_server.cancellation import CancelToken
-from lsp_server.engine.decode import PREFILL_CHUNK, read
+from lsp_server.engine.prefill import LEAST_CHUNK, PREFILL_CHUNK, read
 from lsp_server.errors import Cancelled
 from tests.decoding import GREEDY, plain, run, tokens
 from tests.fake_model import FakeModel, FakeSlot
@@ -52,6 +53,50 @@ def test_cancelled_in_a_prompt_of_two_thousand_tokens_no_further_pass_is_run(whe
     assert len(slot.token_ids) == (when - 1) * PREFILL_CHUNK, "what was read stays read"
     slot.during_pass = lambda count: None
     assert tokens(run(slot, LONG)) == plain(roomy(), LONG)
+
+
+@pytest.mark.parametrize("reads", ["read", "decode"])
+@pytest.mark.parametrize("most", [LEAST_CHUNK, 40, 100])
+def test_keys_that_come_faster_than_a_wide_pass_do_not_keep_a_prompt_from_being_read(reads, most):
+    """Each attempt is cancelled in the first pass that is wider than the time between two keys."""
+    slot, prompt = FakeSlot(roomy()), LONG[:600]
+    for attempt in count(1):
+        prompt = [*prompt, 1 + attempt % 9]
+        token = CancelToken()
+
+        def too_slow(num_passes, token=token):
+            if len(slot.passes[-1].token_ids) > most:
+                token.cancel("superseded")
+
+        slot.during_pass = too_slow
+        try:
+            if reads == "read":
+                read(slot, prompt, strict=False, cancel=token)
+            else:
+                run(slot, prompt, cancel=token)
+            break
+        except Cancelled:
+            assert attempt < 60, "it is read at last"
+    slot.during_pass = lambda count: None
+    assert tokens(run(slot, prompt)) == plain(roomy(), prompt)
+
+
+def test_passes_are_wide_again_once_they_are_not_cut_short():
+    slot = FakeSlot(roomy())
+    slot.chunk = LEAST_CHUNK
+    read(slot, LONG[:600], strict=False)
+    widths = [len(done.token_ids) for done in slot.passes]
+    assert widths[:4] == [LEAST_CHUNK, 2 * LEAST_CHUNK, 4 * LEAST_CHUNK, PREFILL_CHUNK]
+    assert slot.chunk == PREFILL_CHUNK
+
+
+def test_a_cancelled_pass_of_few_tokens_makes_no_later_one_narrow():
+    slot, token = FakeSlot(roomy()), CancelToken()
+    read(slot, LONG[:300], strict=False)
+    slot.during_pass = lambda count: token.cancel("superseded")
+    with pytest.raises(Cancelled):
+        run(slot, LONG[:302], cancel=token)
+    assert slot.chunk == PREFILL_CHUNK
 
 
 def test_reading_again_runs_no_pass_and_forgets_nothing():
