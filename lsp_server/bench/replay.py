@@ -68,8 +68,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             sessions, slips = [], []
             for trace in traces:
                 sessions.append(_replay(client, trace, bar.update))
-                shown = [asked.item is not None and asked.in_time for asked in sessions[-1].asked]
-                slips.append(_replay(client, slips_of(trace, shown), lambda: None))
+                made = sessions[-1].made_in_time()
+                slips.append(_replay(client, slips_of(trace, made), lambda: None))
         burst_generations = _burst(client, burst_of(traces[0]))
         idle_percent = _idle_percent(client)
         client.close()

@@ -32,6 +32,14 @@ class Session:
         assert asked.item is not None
         return str(self.figures["origins"][asked.item["command"]["arguments"][0]])
 
+    def made_in_time(self) -> list[bool]:
+        """For each key whether the engine's item came before the next one."""
+        engine = Origin.ENGINE.value
+        return [
+            asked.item is not None and asked.in_time and self.origin(asked) == engine
+            for asked in self.asked
+        ]
+
     def points(self) -> list[tuple[float, float, str]]:
         """Seconds since the first key, milliseconds and class of each answer with an item."""
         begin = self.asked[0].sent if self.asked else 0.0

@@ -1,6 +1,6 @@
 """Slips: at places of a trace a wrong letter is typed and taken back.
 
-What was shown before it is to come back at once; the recordings have too few slips to tell.
+What the engine wrote before it is to come back at once; the recordings have too few slips to tell.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _NOTICED = 0.2
 """Seconds until the author sees what went wrong."""
 
 
-def slips_of(trace: Trace, shown: Sequence[bool]) -> Trace:
-    """A document that is at one place of `trace` after the other, where an item was `shown` (one
-    for each key), spread evenly; at each one LETTER comes, a pause later, and goes."""
-    places = [key for key, is_shown in enumerate(shown) if is_shown]
+def slips_of(trace: Trace, is_place: Sequence[bool]) -> Trace:
+    """A document that is at one place of `trace` after the other (`is_place` tells of each key
+    whether it leads to one), spread evenly; at each one LETTER comes, a pause later, and goes."""
+    places = [key for key, is_one in enumerate(is_place) if is_one]
     step = max(1, -(-len(places) // MAX_SLIPS))
     edits: list[Edit] = []
     first = before = text = trace.text
