@@ -21,7 +21,7 @@ SUFFIX_SHARE = 8
 """The text after the cursor gets an eighth, where the model can be told of it: the next lines say
 what to lead to, those behind them little, and they are read anew whenever the cursor moves on."""
 
-ANCHOR_STEPS = (512, 128, 32, 8, 1)
+ANCHOR_STEPS = (1536, 512, 128, 32, 8, 1)
 """The window's start moves in steps of so many characters and stays between them, so that the next
 keystroke finds its prompt in the KV cache. The smaller steps are for text with many tokens a
 character and for small budgets, where the first would leave too little."""

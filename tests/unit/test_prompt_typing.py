@@ -72,7 +72,7 @@ def test_a_key_adds_at_most_eight_tokens_at_the_median(tokenizer, name):
         added.append(len(prompt.token_ids) - common_prefix(last, prompt.token_ids))
         last = prompt.token_ids
     assert statistics.median(added[1:]) <= 8
-    # All of it is read again only where the window moves on, which is once in 512 characters.
+    # All of it is read again only where the window moves on, which is once in 1,536 characters.
     assert sum(count > BUDGET / 2 for count in added[1:]) <= 1
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lsp_server.completion import Snapshot
 from lsp_server.prompt.window import (
+    ANCHOR_STEPS,
     DRAFT_CHARACTERS,
     Around,
     estimate_tokens,
@@ -78,7 +79,7 @@ def test_the_window_rests_between_keystrokes():
         for end in range(len(LINES) - 3000, len(LINES))
     ]
     assert starts == sorted(starts)
-    assert len(set(starts)) <= 3000 // 512 + 2
+    assert len(set(starts)) <= 3000 // ANCHOR_STEPS[0] + 2
 
 
 def test_no_cut_before_a_combining_mark():
@@ -99,7 +100,7 @@ def test_counting_is_rare():
 
     window_start(LINES, 1024, count)
     assert len(calls) <= 4
-    assert max(calls) <= 4 * 1024 + 512
+    assert max(calls) <= 4 * 1024 + ANCHOR_STEPS[0]
 
 
 def test_a_small_document_is_taken_whole():
@@ -119,8 +120,8 @@ def test_the_cursors_line_begins_behind_a_line_end(before):
 def test_a_long_line_is_begun_anew_in_steps():
     text = "x = [" + "1, " * 1000
     starts = [line_start(text[:end]) for end in range(len(text))]
-    assert len(set(starts)) <= len(text) // 512 + 1
-    assert all(end - start < 512 for end, start in enumerate(starts))
+    assert len(set(starts)) <= len(text) // ANCHOR_STEPS[0] + 1
+    assert all(end - start < ANCHOR_STEPS[0] for end, start in enumerate(starts))
 
 
 # The text after the cursor
