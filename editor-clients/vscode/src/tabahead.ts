@@ -97,7 +97,7 @@ export class Tabahead {
       vscode.extensions.onDidChange(() => void noticeOtherProviders(this.context.globalState)),
       vscode.workspace.onDidChangeConfiguration((event) => {
         if (OF_THE_SERVER.some((name) => event.affectsConfiguration(name))) {
-          void this.supervisor.restart();
+          this.supervisor.restartSoon();
         }
       }),
     ];
