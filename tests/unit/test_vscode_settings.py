@@ -1,5 +1,5 @@
-"""What the VS Code extension offers as settings is the server's tree. TABAHEAD_UPDATE=1 writes it
-anew into the extension's package.json."""
+"""What the VS Code extension has from the server is as the server has it. TABAHEAD_UPDATE=1 writes
+the settings of its package.json anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import re
 from enum import Enum
+from importlib import resources
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -118,3 +119,10 @@ def test_the_extension_adds_up_the_lists_that_the_server_adds_up():
     source = (EXTENSION / "src" / "core" / "settings.ts").read_text(encoding="utf-8")
     (listed,) = re.findall(r"ADDING = new Set\(\[(.*)\]\)", source)
     assert set(re.findall(r"'(\w+)'", listed)) == ADDING
+
+
+def test_the_statistics_page_asks_for_the_theme_as_the_extension_knows_it():
+    asked = "(prefers-color-scheme: dark)"
+    style = resources.files("lsp_server.report").joinpath("style.css").read_text(encoding="utf-8")
+    assert f"@media {asked}" in style
+    assert asked in (EXTENSION / "src" / "core" / "page.ts").read_text(encoding="utf-8")

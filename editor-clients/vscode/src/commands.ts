@@ -108,13 +108,13 @@ async function withTool(
   { supervisor, statusBar, log }: Parts,
   use: (tool: Program) => Promise<void>,
 ): Promise<void> {
-  const { tool } = supervisor;
-  if (tool === undefined) {
+  const { found } = supervisor;
+  if (found === undefined) {
     void vscode.window.showErrorMessage(`tabahead: ${statusBar.view.message}`);
     return;
   }
   try {
-    await use(tool);
+    await use(found.tool);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     log.error(message);

@@ -34,10 +34,10 @@ export class Supervisor implements vscode.Disposable {
     return this.running?.client;
   }
 
-  /** For tabahead's other commands; undefined where there is no server. */
-  get tool(): Found['tool'] | undefined {
+  /** The server as it would be found now. */
+  get found(): Found | undefined {
     const found = findServer(serverSettings(), thisMachine(this.hooks.storage));
-    return found !== undefined && 'tool' in found ? found.tool : undefined;
+    return found !== undefined && 'serve' in found ? found : undefined;
   }
 
   /** Stop what runs and start afresh, whatever has failed before. */

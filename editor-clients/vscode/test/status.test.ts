@@ -15,6 +15,7 @@ const NORMAL: View = {
 test('state, model, provider and last latency are in the entry', () => {
   const { text, tooltip, background } = entryOf(NORMAL);
   assert.equal(text, '$(zap) tabahead 43 ms');
+  assert.match(tooltip, /Ready\./);
   assert.match(tooltip, /Model: smollm2-135m/);
   assert.match(tooltip, /Provider: CPU/);
   assert.match(tooltip, /Last answer: 43 ms/);

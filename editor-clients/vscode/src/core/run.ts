@@ -1,4 +1,4 @@
-/** Programs that run to their end, with all their output; cancelled with everything they started. */
+/** Programs that run to their end without input; cancelled with everything they have started. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Program } from './findServer';
@@ -25,7 +25,10 @@ export const run: Run = ({ file, args }, { cwd, env, signal, onLine }) =>
   new Promise((resolve, reject) => {
     // In a group of its own, since pip and venv start further processes.
     const detached = process.platform !== 'win32';
-    const child = spawn(file, args, { cwd, env, detached, windowsHide: true });
+    const child = spawn(file, args, {
+      ...{ cwd, env, detached, windowsHide: true },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const texts = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) {
       const stream = child[name].setEncoding('utf8');
