@@ -47,6 +47,8 @@ class Item:
     text: str
     start: Position
     end: Position
+    head: str = ""
+    """What stands on the line before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,22 +105,22 @@ class InitializeParams:
 
 
 def parse_open(params: Any) -> OpenParams:
-    document = _object(_object(params, "params").get("textDocument"), "textDocument")
+    document = as_object(as_object(params, "params").get("textDocument"), "textDocument")
     version = document.get("version")
     return OpenParams(
-        uri=_string(document.get("uri"), "textDocument.uri"),
-        language_id=_string(document.get("languageId", ""), "textDocument.languageId"),
-        version=0 if version is None else _integer(version, "textDocument.version"),
-        text=_string(document.get("text"), "textDocument.text"),
+        uri=as_string(document.get("uri"), "textDocument.uri"),
+        language_id=as_string(document.get("languageId", ""), "textDocument.languageId"),
+        version=0 if version is None else as_integer(version, "textDocument.version"),
+        text=as_string(document.get("text"), "textDocument.text"),
     )
 
 
 def parse_change(params: Any) -> ChangeParams:
-    params = _object(params, "params")
-    document = _object(params.get("textDocument"), "textDocument")
+    params = as_object(params, "params")
+    document = as_object(params.get("textDocument"), "textDocument")
     return ChangeParams(
-        uri=_string(document.get("uri"), "textDocument.uri"),
-        version=_optional(_integer, document.get("version"), "textDocument.version"),
+        uri=as_string(document.get("uri"), "textDocument.uri"),
+        version=as_optional(as_integer, document.get("version"), "textDocument.version"),
         changes=_changes(params.get("contentChanges")),
     )
 
@@ -137,42 +137,49 @@ def _changes(changes: Any) -> tuple[Change, ...] | None:
 
 def parse_document(params: Any) -> DocumentParams:
     """`didClose` and `tabahead/explain`."""
-    document = _object(_object(params, "params").get("textDocument"), "textDocument")
-    return DocumentParams(_string(document.get("uri"), "textDocument.uri"))
+    document = as_object(as_object(params, "params").get("textDocument"), "textDocument")
+    return DocumentParams(as_string(document.get("uri"), "textDocument.uri"))
 
 
 def parse_inline_completion(params: Any) -> InlineCompletionParams:
-    params = _object(params, "params")
-    document = _object(params.get("textDocument"), "textDocument")
-    context = _object(params.get("context"), "context")
-    trigger_kind = _integer(context.get("triggerKind"), "context.triggerKind")
+    params = as_object(params, "params")
+    document = as_object(params.get("textDocument"), "textDocument")
+    context = as_object(params.get("context"), "context")
+    trigger_kind = as_integer(context.get("triggerKind"), "context.triggerKind")
     if trigger_kind not in (1, 2):
         raise ParamsError(f"context.triggerKind must be 1 or 2, not {trigger_kind}")
-    formatting = params.get("formattingOptions")
-    formatting = formatting if isinstance(formatting, dict) else {}
-    tab_size, insert_spaces = formatting.get("tabSize"), formatting.get("insertSpaces")
+    tab_size, insert_spaces = formatting_hints(params.get("formattingOptions"))
     return InlineCompletionParams(
-        uri=_string(document.get("uri"), "textDocument.uri"),
-        version=_optional(_integer, document.get("version"), "textDocument.version"),
-        position=_position(params.get("position"), "position"),
+        uri=as_string(document.get("uri"), "textDocument.uri"),
+        version=as_optional(as_integer, document.get("version"), "textDocument.version"),
+        position=as_position(params.get("position"), "position"),
         invoked=trigger_kind == 1,
-        selected=_optional(
+        selected=as_optional(
             _selected, context.get("selectedCompletionInfo"), "context.selectedCompletionInfo"
         ),
-        # Hints outside the protocol: an odd value is no reason to refuse the request.
-        tab_size=tab_size if type(tab_size) is int and tab_size > 0 else None,
-        insert_spaces=insert_spaces if isinstance(insert_spaces, bool) else None,
+        tab_size=tab_size,
+        insert_spaces=insert_spaces,
+    )
+
+
+def formatting_hints(value: Any) -> tuple[int | None, bool | None]:
+    """`tabSize` and `insertSpaces`, which are outside the protocol: an odd value is no reason to
+    refuse the request."""
+    tab_size, insert_spaces = _at(value, "tabSize"), _at(value, "insertSpaces")
+    return (
+        tab_size if type(tab_size) is int and tab_size > 0 else None,
+        insert_spaces if isinstance(insert_spaces, bool) else None,
     )
 
 
 def parse_initialize(params: Any) -> InitializeParams:
     """Only what is used is read, so no client is refused for a capability from the future."""
-    params = _object(params, "params")
+    params = as_object(params, "params")
     folder_uris = _folder_uris(params.get("workspaceFolders"))
     if not folder_uris and isinstance(root_uri := params.get("rootUri"), str):
         folder_uris = (root_uri,)
     options = params.get("initializationOptions")
-    process_id = _optional(_integer, params.get("processId"), "processId")
+    process_id = as_optional(as_integer, params.get("processId"), "processId")
     capabilities = params.get("capabilities")
     encodings = _at(capabilities, "general", "positionEncodings")
     return InitializeParams(
@@ -196,34 +203,34 @@ def parse_initialize(params: Any) -> InitializeParams:
 
 
 def parse_workspace_folders(params: Any) -> WorkspaceFoldersParams:
-    event = _object(_object(params, "params").get("event"), "event")
+    event = as_object(as_object(params, "params").get("event"), "event")
     return WorkspaceFoldersParams(
         added=_folder_uris(event.get("added")), removed=_folder_uris(event.get("removed"))
     )
 
 
 def parse_cancel(params: Any) -> CancelParams:
-    msg_id = _object(params, "params").get("id")
-    return CancelParams(msg_id if isinstance(msg_id, str) else _integer(msg_id, "id"))
+    msg_id = as_object(params, "params").get("id")
+    return CancelParams(msg_id if isinstance(msg_id, str) else as_integer(msg_id, "id"))
 
 
 def parse_progress_token(params: Any) -> ProgressParams:
-    token = _object(params, "params").get("token")
-    return ProgressParams(token if isinstance(token, str) else _integer(token, "token"))
+    token = as_object(params, "params").get("token")
+    return ProgressParams(token if isinstance(token, str) else as_integer(token, "token"))
 
 
 def parse_command(params: Any) -> CommandParams:
-    params = _object(params, "params")
+    params = as_object(params, "params")
     arguments = params.get("arguments")
     return CommandParams(
-        command=_string(params.get("command"), "command"),
+        command=as_string(params.get("command"), "command"),
         arguments=arguments if isinstance(arguments, list) else [],
     )
 
 
 def parse_configuration(params: Any) -> Mapping[str, Any] | None:
     """Our section of `didChangeConfiguration`, sent below `tabahead`; None: ask for it instead."""
-    settings = _object(params, "params").get("settings")
+    settings = as_object(params, "params").get("settings")
     section = settings.get("tabahead") if isinstance(settings, dict) else None
     return section if isinstance(section, dict) else None
 
@@ -258,47 +265,48 @@ def _folder_uris(folders: Any) -> tuple[str, ...]:
 
 
 def _change(value: Any, path: str) -> Change:
-    value = _object(value, path)
-    where = _optional(_range, value.get("range"), f"{path}.range")
-    return Change(where, _string(value.get("text"), f"{path}.text"))
+    value = as_object(value, path)
+    where = as_optional(_range, value.get("range"), f"{path}.range")
+    return Change(where, as_string(value.get("text"), f"{path}.text"))
 
 
 def _selected(value: Any, path: str) -> SelectedItem:
-    value = _object(value, path)
+    value = as_object(value, path)
     return SelectedItem(
-        _range(value.get("range"), f"{path}.range"), _string(value.get("text"), f"{path}.text")
+        _range(value.get("range"), f"{path}.range"), as_string(value.get("text"), f"{path}.text")
     )
 
 
 def _range(value: Any, path: str) -> Range:
-    value = _object(value, path)
+    value = as_object(value, path)
     return Range(
-        _position(value.get("start"), f"{path}.start"), _position(value.get("end"), f"{path}.end")
+        as_position(value.get("start"), f"{path}.start"),
+        as_position(value.get("end"), f"{path}.end"),
     )
 
 
-def _position(value: Any, path: str) -> Position:
-    value = _object(value, path)
-    line = _integer(value.get("line"), f"{path}.line")
-    character = _integer(value.get("character"), f"{path}.character")
+def as_position(value: Any, path: str) -> Position:
+    value = as_object(value, path)
+    line = as_integer(value.get("line"), f"{path}.line")
+    character = as_integer(value.get("character"), f"{path}.character")
     if not (0 <= line <= MAX_UINT and 0 <= character <= MAX_UINT):
         raise ParamsError(f"{path} must lie between 0 and {MAX_UINT}")
     return Position(line, character)
 
 
-def _object(value: Any, path: str) -> dict[str, Any]:
+def as_object(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ParamsError(f"{path} must be an object, not {_kind(value)}")
     return value
 
 
-def _string(value: Any, path: str) -> str:
+def as_string(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise ParamsError(f"{path} must be a string, not {_kind(value)}")
     return value
 
 
-def _integer(value: Any, path: str) -> int:
+def as_integer(value: Any, path: str) -> int:
     """Whole floats pass: some clients know one kind of number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -307,7 +315,7 @@ def _integer(value: Any, path: str) -> int:
     return value
 
 
-def _optional(parse: Callable[[Any, str], T], value: Any, path: str) -> T | None:
+def as_optional(parse: Callable[[Any, str], T], value: Any, path: str) -> T | None:
     return None if value is None else parse(value, path)
 
 

@@ -11,7 +11,7 @@ import contextvars
 import json
 import logging
 import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -19,6 +19,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
+from lsp_server.answers import Answer, Item
 from lsp_server.params import PARSERS, InitializeParams, ParamsError
 
 logger = logging.getLogger(__name__)
@@ -242,17 +243,22 @@ def _is_task(future: Any) -> bool:
     return isinstance(future, asyncio.Task)
 
 
-def inline_completion_item(
-    text: str, start: Sequence[int], end: Sequence[int], command: str, item_id: str
-) -> dict[str, Any]:
-    """The one shape that every client shows (text, explicit range, command run on acceptance)."""
+def wire_form(answer: Answer, command: str) -> dict[str, Any] | None:
+    """null keeps what the client shows, no items clear it, others replace it. `command` is run on
+    acceptance."""
+    if answer.is_stale:
+        return None
+    return {"items": [_inline_completion_item(item, command) for item in answer.items]}
+
+
+def _inline_completion_item(item: Item, command: str) -> dict[str, Any]:
+    """The one shape that every client shows: text, explicit range, command."""
     return {
-        "insertText": text,
-        "range": {"start": _position(start), "end": _position(end)},
-        "command": {"title": "Accept completion", "command": command, "arguments": [item_id]},
+        "insertText": item.text,
+        "range": {"start": item.start._asdict(), "end": item.end._asdict()},
+        "command": {
+            "title": "Accept completion",
+            "command": command,
+            "arguments": [item.item_id],
+        },
     }
-
-
-def _position(position: Sequence[int]) -> dict[str, int]:
-    line, character = position
-    return {"line": line, "character": character}

@@ -17,9 +17,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.answers import Answer
 from lsp_server.asking import RequestOptions
 from lsp_server.completion import Engine
+from lsp_server.copilot import ACCEPT_COMMAND as COPILOT_ACCEPT_COMMAND
+from lsp_server.copilot import Copilot, is_spoken_by
 from lsp_server.documents import DocumentStore, Encoding
 from lsp_server.errors import TabaheadError
 from lsp_server.files.uris import disk_path
@@ -34,7 +35,7 @@ from lsp_server.params import (
     ProgressParams,
     WorkspaceFoldersParams,
 )
-from lsp_server.protocol import LazyConverter, Protocol, inline_completion_item
+from lsp_server.protocol import LazyConverter, Protocol, wire_form
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Listener, Session
 from lsp_server.status import RESUME_COMMAND, Status, StatusSource
@@ -117,6 +118,7 @@ class Server:
         )
         self._protocol: Protocol = self._framework.protocol  # type: ignore[assignment]  # as told
         self._window = Window(self._protocol)
+        self._copilot = Copilot(self.session, self._protocol.notify, version)
         self._loading = Loading(self.session, self._window, hooks.load, hooks.fetch, self._start)
         self._inbox: asyncio.Queue[bytes | OversizedMessage | None] = asyncio.Queue()
         self._capabilities = ClientCapabilities((), False, False, False)
@@ -128,7 +130,11 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_is_gone: Callable[[], None] = lambda: None
         self._protocol.fm.features.update({**self._handlers(), **hooks.requests})
+        for method, message in self._copilot.messages().items():
+            self._protocol.fm.features[method] = message.handle
+            self._protocol.parsers[method] = message.parse
         self._protocol.fm.commands.update(self._commands())
+        self._protocol.fm.commands[COPILOT_ACCEPT_COMMAND] = self._accept
         hooks.status.subscribe(self._send_status)
 
     def _handlers(self) -> dict[str, Callable[..., Any]]:
@@ -217,6 +223,8 @@ class Server:
         self._initialization_options = params.options
         self._folder_uris = params.folder_uris
         encoding = choose_encoding(params.capabilities.position_encodings)
+        if is_spoken_by(params.options):
+            self._copilot.is_announced, encoding = True, Encoding.UTF16
         self.session.documents.encoding = encoding
         if params.process_id is not None:
             watch_process(params.process_id, self._client_is_gone)
@@ -236,6 +244,7 @@ class Server:
 
     def _initialized(self, params: Any) -> None:
         self._configure()
+        self._copilot.tell(self._hooks.status.now())
         if self._hooks.ready is not None:
             self.session.use(self._hooks.ready)
         self._start(self._begin())
@@ -277,7 +286,7 @@ class Server:
         self.session.close(params.uri)
 
     async def _inline_completion(self, params: InlineCompletionParams) -> dict[str, Any] | None:
-        return wire_form(await self.session.complete(params))
+        return wire_form(await self.session.complete(params), ACCEPT_COMMAND)
 
     def _explain(self, params: DocumentParams) -> dict[str, Any] | None:
         return self.session.explain(params.uri)
@@ -294,6 +303,7 @@ class Server:
     def _send_status(self, status: Status) -> None:
         if self._configuration.status:
             self._protocol.notify(STATUS, status.as_json())
+        self._copilot.tell(status)
 
     def _fetch(self, *arguments: Any) -> None:
         """Answered at once; what becomes of it is shown."""
@@ -356,7 +366,7 @@ class Server:
         is_new = configuration.status and not self._configuration.status
         self._configuration, self._is_configured = configuration, True
         if is_new:
-            self._send_status(self._hooks.status.now())
+            self._protocol.notify(STATUS, self._hooks.status.now().as_json())
         self.session.options = configuration.options
         self.session.documents.max_chars = configuration.max_chars
         self.session.reconsider()
@@ -371,17 +381,6 @@ class Server:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def wire_form(answer: Answer) -> dict[str, Any] | None:
-    """null keeps what the client shows, no items clear it, others replace it."""
-    if answer.is_stale:
-        return None
-    items = [
-        inline_completion_item(item.text, item.start, item.end, ACCEPT_COMMAND, item.item_id)
-        for item in answer.items
-    ]
-    return {"items": items}
 
 
 def choose_encoding(offered: tuple[str, ...]) -> Encoding:

@@ -259,11 +259,13 @@ class Session:
     def _item(self, request: CompletionRequest, line: int, edit: TextEdit) -> Item:
         encoding, text = self.documents.encoding, request.snapshot.text
         cursor = (request.offset, line)
+        line_start = max(text.rfind("\n", 0, edit.start), text.rfind("\r", 0, edit.start)) + 1
         return Item(
             item_id=f"tabahead-{next(self._item_ids)}",
             text=edit.text,
             start=position_at(text, edit.start, encoding, cursor),
             end=position_at(text, edit.end, encoding, cursor),
+            head=text[line_start : edit.start],
         )
 
     def _learn(self, uri: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lsp_server.asking import RequestOptions
 from lsp_server.cancellation import CancelToken
@@ -29,6 +29,7 @@ from lsp_server.stdio import socket_channel
 from tests.lsp_client import TIMEOUT, RawClient
 
 URI = "file:///a.py"
+C = TypeVar("C", bound=RawClient)
 
 
 def says(text: str) -> Engine:
@@ -111,7 +112,7 @@ class Product:
 
 
 @contextmanager
-def served(product: Product) -> Iterator[RawClient]:
+def served(product: Product, client_class: type[C] = RawClient) -> Iterator[C]:
     ours, theirs = socket.socketpair()
     codes: list[int] = []
 
@@ -123,7 +124,7 @@ def served(product: Product) -> Iterator[RawClient]:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     stream = theirs.makefile("rb")
-    client = RawClient(theirs.sendall, stream.readline, stream.read)
+    client = client_class(theirs.sendall, stream.readline, stream.read)
     try:
         yield client
         client.request("shutdown")

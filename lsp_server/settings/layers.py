@@ -30,7 +30,10 @@ MAX_FILE_BYTES = 64 * 1024
 MAX_NAMES = 500
 """In a list; each request compares all of them."""
 
-_FOREIGN = {"editorInfo", "editorPluginInfo"}
+_FOREIGN = {
+    *("editorInfo", "editorPluginInfo", "networkProxy"),
+    *("copilotCapabilities", "copilotIntegrationId"),
+}
 """What Copilot clients send as `initializationOptions` besides."""
 
 

@@ -34,6 +34,8 @@ class _Entry:
     offer: Offer
     standing: int
     """Characters of the item that stand in the document."""
+    num_after: int
+    """Characters of the document behind the cursor."""
 
     @property
     def num_there(self) -> int:
@@ -98,11 +100,13 @@ class Acceptance:
         """What an item is the rest of: it is on the screen already. None: it is a new one."""
         if not self._is_on_screen(request.snapshot.uri):
             return None
-        for shown in (entry.shown for entry in self._screen):
-            num_before = len(shown.text) - len(edit.text)
-            is_rest = stats.origin is Origin.TYPED_THROUGH or num_before == shown.num_there
-            is_other = all(entry.shown is not shown for entry in entries)
-            if is_rest and is_other and shown.text.endswith(edit.text):
+        for old in self._screen:
+            shown = old.shown
+            is_here = old.num_after == len(request.snapshot.text) - request.offset
+            is_left = len(shown.text) - len(edit.text) == shown.num_there
+            is_rest = stats.origin is Origin.TYPED_THROUGH or (is_here and is_left)
+            is_taken = any(entry.shown is shown for entry in entries)
+            if is_rest and not is_taken and shown.text.endswith(edit.text):
                 return shown
         return None
 
@@ -192,7 +196,13 @@ def _entry(
         head = text[max(line_start, edit.start - MAX_HEAD) : edit.start]
         shown = Shown(item_id, request.snapshot.uri, edit.text, stats, head, edit.start)
     offer = Offer.of(request, edit)
-    entry = _Entry(shown, len(shown.text) - len(edit.text), offer, offer.standing(text) or 0)
+    entry = _Entry(
+        shown,
+        num_before=len(shown.text) - len(edit.text),
+        offer=offer,
+        standing=offer.standing(text) or 0,
+        num_after=len(text) - request.offset,
+    )
     shown.num_there = entry.num_there
     shown.typed_to(entry.num_there)
     return entry

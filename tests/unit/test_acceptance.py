@@ -286,10 +286,12 @@ def test_an_item_that_is_typed_along_is_shown_once():
 
 
 def test_the_same_item_at_the_same_place_is_shown_once():
-    heard = Heard()
+    heard = Heard("x = \ny = ")
     for name in ("1", "2"):
         heard.show("one two", item_id=name, origin=Origin.CACHE)
     assert heard.seen == ["1"]
+    heard.show("one two", at="\ny", item_id="3")
+    assert heard.seen == ["1", "3"]
 
 
 def test_what_is_taken_was_shown(at_once):

@@ -64,7 +64,8 @@ def test_clients_may_write_camel_case_dots_and_their_section():
 
 
 def test_what_copilot_clients_send_is_no_unknown_setting():
-    extras = {"editorInfo": {"name": "x"}, "editorPluginInfo": {"name": "y"}}
+    names = ("editorInfo", "editorPluginInfo", "networkProxy", "copilotCapabilities")
+    extras = {name: {"name": "x"} for name in names}
     assert load(initialization=extras).warnings == ()
 
 

@@ -1,17 +1,20 @@
-"""What the VS Code extension offers as settings is the server's tree. TABAHEAD_UPDATE=1 writes it
-anew into the extension's package.json."""
+"""What the VS Code extension has from the server is as the server has it. TABAHEAD_UPDATE=1 writes
+the settings of its package.json anew."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from enum import Enum
+from importlib import resources
 from pathlib import Path
 from typing import Any, get_origin
 
 from lsp_server.settings.tree import ADDING, WORKSPACE_KEYS, Key, Settings, describe, keys_of
 
-PACKAGE = Path(__file__).parents[2] / "editor-clients" / "vscode" / "package.json"
+EXTENSION = Path(__file__).parents[2] / "editor-clients" / "vscode"
+PACKAGE = EXTENSION / "package.json"
 SECTION = "tabahead."
 OF_THE_CLIENT = ("tabahead.server.", "tabahead.trace.")
 """Settings that the server never hears of; written by hand."""
@@ -110,3 +113,16 @@ def test_no_workspace_sets_what_is_started_or_loaded():
     offered = package["contributes"]["configuration"]["properties"]
     for name in ("server.command", "server.python", "server.package", "model", "engine.threads"):
         assert offered[SECTION + name]["scope"] == "machine"
+
+
+def test_the_extension_adds_up_the_lists_that_the_server_adds_up():
+    source = (EXTENSION / "src" / "core" / "settings.ts").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"ADDING = new Set\(\[(.*)\]\)", source)
+    assert set(re.findall(r"'(\w+)'", listed)) == ADDING
+
+
+def test_the_statistics_page_asks_for_the_theme_as_the_extension_knows_it():
+    asked = "(prefers-color-scheme: dark)"
+    style = resources.files("lsp_server.report").joinpath("style.css").read_text(encoding="utf-8")
+    assert f"@media {asked}" in style
+    assert asked in (EXTENSION / "src" / "core" / "page.ts").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
 import type { LogOutputChannel } from 'vscode';
 import {
   CloseAction,
@@ -14,6 +15,12 @@ import {
 import type { Program } from './core/findServer';
 import { parseLine } from './core/log';
 import { parseStatus, type Status } from './core/status';
+
+/** How long the server may take to answer first: a slow disk has Python to read. */
+const START_MS = 60_000;
+
+/** How long after the connection breaks the end of the process may become known. */
+const END_MS = 1000;
 
 /** How long the server may take to end after it has been asked to. */
 const STOP_MS = 2000;
@@ -34,10 +41,13 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-/** Errors go to the log alone: the library's pop-ups would come at each key and each restart. */
+/**
+ * Errors are a line in the log: the library's pop-ups and stacks would come at each failed request
+ * and at each start.
+ */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
-    super.error(message, data, false);
+    this.outputChannel.warn(data instanceof Error ? `${message} ${data.message}` : message);
   }
 }
 
@@ -59,7 +69,11 @@ export async function launch(options: Launch): Promise<Running> {
     // Whether there is another start is decided elsewhere, with a new client.
     errorHandler: {
       error: () => ({ action: ErrorAction.Continue }),
-      closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
+      closed: () => ({
+        action: CloseAction.DoNotRestart,
+        handled: true,
+        message: 'the connection to the server has closed',
+      }),
     },
     stdioOptions: {
       stdout: () => undefined,
@@ -76,10 +90,13 @@ export async function launch(options: Launch): Promise<Running> {
   });
   const running = { client, ended, stop: () => stop(client, child, log) };
   try {
-    await Promise.race([client.start(), ended.then((how) => Promise.reject(new Error(how)))]);
+    const late = setTimeout(START_MS, 'no answer within a minute', { ref: false });
+    const failed = Promise.race([ended, late]).then((how) => Promise.reject(new Error(how)));
+    await Promise.race([client.start(), failed]);
   } catch (error) {
+    const how = await Promise.race([ended, setTimeout(END_MS, undefined)]);
     await running.stop();
-    throw error;
+    throw how === undefined ? error : new Error(how);
   }
   return running;
 }
@@ -116,8 +133,10 @@ async function stop(
   if (child.exitCode !== null || child.signalCode !== null) {
     return;
   }
-  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  const exit = once(child, 'exit');
   child.kill();
-  await once(child, 'exit');
-  clearTimeout(timer);
+  if ((await Promise.race([exit, setTimeout(STOP_MS, undefined)])) === undefined) {
+    child.kill('SIGKILL');
+    await exit;
+  }
 }

@@ -1,6 +1,6 @@
 /** The commands, each a line or two; what they do is done elsewhere. */
 import * as vscode from 'vscode';
-import { explanationOf } from './core/explanation';
+import { reasonHere, reasonOf } from './core/explanation';
 import type { FilesOff } from './core/filesOff';
 import type { Program } from './core/findServer';
 import { menuOf } from './core/menu';
@@ -88,29 +88,19 @@ async function showMenu(statusBar: StatusBar): Promise<void> {
   }
 }
 
-async function explain({ filesOff, supervisor, statusBar }: Parts): Promise<void> {
+async function explain({ supervisor, statusBar, log }: Parts): Promise<void> {
   const document = vscode.window.activeTextEditor?.document;
-  const text = async (): Promise<string> => {
-    if (document === undefined) {
-      return 'No file is edited; put the cursor into one first.';
-    }
-    if (filesOff.has(keyOf(document))) {
-      return 'You have turned completions off in this file; "tabahead: Turn Off or On in This File" turns them on.';
-    }
-    if (!vscode.workspace.getConfiguration('editor', document).get('inlineSuggest.enabled')) {
-      return 'The setting editor.inlineSuggest.enabled is off: the editor shows no ghost text at all.';
-    }
-    const textDocument = { uri: document.uri.toString() };
-    return supervisor.client === undefined
-      ? statusBar.view.message
-      : explanationOf(await supervisor.client.sendRequest('tabahead/explain', { textDocument }));
+  const settings = vscode.workspace.getConfiguration('editor', document);
+  const place = {
+    isInDocument: document !== undefined,
+    showsGhostText: settings.get('inlineSuggest.enabled', true),
   };
-  const action = await vscode.window.showInformationMessage(
-    `tabahead: ${await text()}`,
-    'Open Log',
-  );
-  if (action !== undefined) {
-    await vscode.commands.executeCommand('tabahead.openLog');
+  const textDocument = { uri: document?.uri.toString() };
+  const text =
+    reasonHere(statusBar.view, place) ??
+    reasonOf(await supervisor.client?.sendRequest('tabahead/explain', { textDocument }));
+  if ((await vscode.window.showInformationMessage(`tabahead: ${text}`, 'Open Log')) !== undefined) {
+    log.show();
   }
 }
 
@@ -118,13 +108,13 @@ async function withTool(
   { supervisor, statusBar, log }: Parts,
   use: (tool: Program) => Promise<void>,
 ): Promise<void> {
-  const { tool } = supervisor;
-  if (tool === undefined) {
+  const { found } = supervisor;
+  if (found === undefined) {
     void vscode.window.showErrorMessage(`tabahead: ${statusBar.view.message}`);
     return;
   }
   try {
-    await use(tool);
+    await use(found.tool);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     log.error(message);

@@ -44,8 +44,8 @@ export async function installServer(
     return true;
   } catch (error) {
     if (!(error instanceof InstallCancelled)) {
-      log.error(error instanceof Error ? error : String(error));
       const message = error instanceof Error ? error.message : String(error);
+      log.error(message);
       void vscode.window.showErrorMessage(`tabahead: ${message}`, 'Open Log').then((action) => {
         if (action !== undefined) {
           log.show();

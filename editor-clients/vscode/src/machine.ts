@@ -36,11 +36,12 @@ export function surroundings(storage: string): {
   return { cwd: storage, env: safeEnvironment(process.env, workspaceFolders(), PLATFORM) };
 }
 
+/** Written by hand they may be anything. */
 export function serverSettings(): ServerSettings {
   const settings = vscode.workspace.getConfiguration('tabahead.server');
   return {
-    command: settings.get<string | string[]>('command', ''),
-    python: settings.get('python', ''),
+    command: [settings.get<unknown>('command', '')].flat().map(String),
+    python: String(settings.get<unknown>('python', '')),
   };
 }
 

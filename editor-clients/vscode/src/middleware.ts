@@ -36,6 +36,8 @@ export function middlewareOf(hooks: Hooks): Middleware {
       return next(command, args);
     },
     workspace: {
+      // That something has changed is enough: the server asks for what it may know.
+      didChangeConfiguration: (_sections, next) => next(undefined),
       configuration: ({ items }) =>
         items.map(({ section }) => (section === SECTION ? ownSettings(keys) : null)),
     },

@@ -2,20 +2,15 @@
 import * as vscode from 'vscode';
 import type { Program } from './core/findServer';
 import { modelRows } from './core/models';
-import { run } from './core/run';
-import { surroundings } from './machine';
+import { runTool } from './tool';
 
 const FOLDER = { label: '$(folder-opened) A model folder...', name: undefined };
 
 /** Raises Error with what the tool says. The server hears of the choice as of any setting. */
 export async function chooseModel(tool: Program, storage: string): Promise<void> {
-  const program = { ...tool, args: [...tool.args, 'models', 'list', '--json'] };
-  const outcome = await run(program, surroundings(storage));
-  if (outcome.code !== 0) {
-    throw new Error(outcome.stderr.trim());
-  }
+  const listed = await runTool(tool, ['models', 'list', '--json'], storage);
   const settings = vscode.workspace.getConfiguration('tabahead');
-  const rows = [...modelRows(outcome.stdout, settings.get('model')), FOLDER];
+  const rows = [...modelRows(listed, settings.get('model')), FOLDER];
   const title = 'tabahead: the model that completes';
   const row = await vscode.window.showQuickPick(rows, { title, matchOnDetail: true });
   const model = row === FOLDER ? await chooseFolder() : row?.name;

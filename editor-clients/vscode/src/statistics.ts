@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import * as path from 'node:path';
 import * as vscode from 'vscode';
 import type { Program } from './core/findServer';
-import { run } from './core/run';
-import { surroundings } from './machine';
+import { inTheme } from './core/page';
+import { runTool } from './tool';
 
 export class Statistics implements vscode.Disposable {
   private panel: vscode.WebviewPanel | undefined;
@@ -14,12 +14,11 @@ export class Statistics implements vscode.Disposable {
   /** Raises Error with what the tool says. */
   async show(tool: Program): Promise<void> {
     const file = path.join(this.storage, 'statistics.html');
-    const program = { ...tool, args: [...tool.args, 'stats', '--html', file] };
-    const outcome = await run(program, surroundings(this.storage));
-    if (outcome.code !== 0) {
-      throw new Error(outcome.stderr.trim());
-    }
-    const html = await readFile(file, 'utf8');
+    await runTool(tool, ['stats', '--html', file], this.storage);
+    const { kind } = vscode.window.activeColorTheme;
+    const isDark =
+      kind === vscode.ColorThemeKind.Dark || kind === vscode.ColorThemeKind.HighContrast;
+    const html = inTheme(await readFile(file, 'utf8'), isDark);
     this.panel ??= this.create();
     this.panel.webview.html = html;
     this.panel.reveal();

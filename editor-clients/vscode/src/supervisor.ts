@@ -7,6 +7,9 @@ import { RestartPolicy } from './core/restartPolicy';
 import type { Status } from './core/status';
 import { serverSettings, surroundings, thisMachine } from './machine';
 
+/** A setting that is being typed changes at each key. */
+const SETTLE_MS = 500;
+
 export interface Hooks {
   readonly storage: string;
   readonly log: vscode.LogOutputChannel;
@@ -31,10 +34,10 @@ export class Supervisor implements vscode.Disposable {
     return this.running?.client;
   }
 
-  /** For tabahead's other commands; undefined where there is no server. */
-  get tool(): Found['tool'] | undefined {
+  /** The server as it would be found now. */
+  get found(): Found | undefined {
     const found = findServer(serverSettings(), thisMachine(this.hooks.storage));
-    return found !== undefined && 'tool' in found ? found.tool : undefined;
+    return found !== undefined && 'serve' in found ? found : undefined;
   }
 
   /** Stop what runs and start afresh, whatever has failed before. */
@@ -44,6 +47,12 @@ export class Supervisor implements vscode.Disposable {
       await this.end();
       await this.begin();
     });
+  }
+
+  /** `restart`, once there has been no call for a moment. */
+  restartSoon(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.restart(), SETTLE_MS);
   }
 
   /** Until the next `restart`. */

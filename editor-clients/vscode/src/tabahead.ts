@@ -2,6 +2,7 @@
 import * as vscode from 'vscode';
 import { keyOf, registerCommands } from './commands';
 import { FilesOff } from './core/filesOff';
+import { OWN_ENVIRONMENT } from './core/findServer';
 import { Pause } from './core/pause';
 import { installServer, offerInstallation } from './installer';
 import { middlewareOf } from './middleware';
@@ -58,8 +59,13 @@ export class Tabahead {
 
   async install(): Promise<void> {
     await this.supervisor.stop();
-    await installServer(this.storage, this.log);
+    const isInstalled = await installServer(this.storage, this.log);
     await this.supervisor.restart();
+    const { found } = this.supervisor;
+    if (isInstalled && found !== undefined && found.origin !== OWN_ENVIRONMENT) {
+      const message = `The server is installed but not in use: that of ${found.origin} goes before it.`;
+      void vscode.window.showInformationMessage(`tabahead: ${message}`);
+    }
   }
 
   private supervise(): Supervisor {
@@ -97,7 +103,7 @@ export class Tabahead {
       vscode.extensions.onDidChange(() => void noticeOtherProviders(this.context.globalState)),
       vscode.workspace.onDidChangeConfiguration((event) => {
         if (OF_THE_SERVER.some((name) => event.affectsConfiguration(name))) {
-          void this.supervisor.restart();
+          this.supervisor.restartSoon();
         }
       }),
     ];
@@ -110,7 +116,12 @@ export class Tabahead {
   /** The server forgets it when it is started again. */
   private tellPause(): void {
     const command = this.pause.isOn ? 'tabahead.pause' : 'tabahead.resume';
-    void this.supervisor.client?.sendRequest('workspace/executeCommand', { command });
+    this.supervisor.client
+      ?.sendRequest('workspace/executeCommand', { command })
+      // The server is ending just now; the next one is told when it starts.
+      .catch((error: unknown) => {
+        this.log.debug(`${command}: ${String(error)}`);
+      });
   }
 
   private async offer(): Promise<void> {

@@ -1,6 +1,35 @@
-/** The answer of `tabahead/explain` as a sentence. */
+/** Why was nothing shown here? */
+import type { View } from './status';
 
-export function explanationOf(answer: unknown): string {
+/** What the editor knows of the place. */
+export interface Place {
+  /** A document is edited. */
+  readonly isInDocument: boolean;
+  /** The editor shows ghost text at all. */
+  readonly showsGhostText: boolean;
+}
+
+/** The reason where it lies on this side; undefined where the server must be asked. */
+export function reasonHere(view: View, place: Place): string | undefined {
+  if (!place.isInDocument) {
+    return 'No file is edited; put the cursor into one first.';
+  }
+  if (!place.showsGhostText) {
+    return 'The setting editor.inlineSuggest.enabled is off here: the editor shows no ghost text.';
+  }
+  if (view.kind === 'absent' || view.kind === 'stopped') {
+    return view.message;
+  }
+  if (view.isPaused) {
+    return 'You have paused completions; the command "tabahead: Resume" goes on.';
+  }
+  return view.isFileOff
+    ? 'You have turned completions off in this file; "tabahead: Turn Off or On in This File" turns them on.'
+    : undefined;
+}
+
+/** The answer of `tabahead/explain` as a sentence. */
+export function reasonOf(answer: unknown): string {
   if (typeof answer !== 'object' || answer === null) {
     return 'Nothing has been asked in this file yet; type something, or run "tabahead: Suggest Here".';
   }

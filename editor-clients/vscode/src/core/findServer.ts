@@ -29,6 +29,9 @@ export interface Wrong {
   readonly problem: string;
 }
 
+/** The origin of what the extension has installed. */
+export const OWN_ENVIRONMENT = "the extension's own environment";
+
 /** What must be asked of the machine. */
 export interface Machine {
   readonly platform: Platform;
@@ -43,10 +46,9 @@ export interface Machine {
 
 /** Undefined: there is none, and the settings name none. */
 export function findServer(settings: ServerSettings, machine: Machine): Found | Wrong | undefined {
-  const command = typeof settings.command === 'string' ? [settings.command] : settings.command;
-  const [file, ...args] = command.map((part) => part.trim()).filter((part) => part !== '');
-  if (file !== undefined) {
-    return ofCommand(file, args, machine);
+  const [file = '', ...args] = [settings.command].flat();
+  if (file.trim() !== '') {
+    return ofCommand(file.trim(), args, machine);
   }
   const python = settings.python.trim();
   if (python !== '') {
@@ -60,9 +62,7 @@ export function findServer(settings: ServerSettings, machine: Machine): Found | 
     const tool = { file: onPath, args: [] };
     return { serve: { ...tool, args: ['--stdio'] }, tool, origin: 'PATH' };
   }
-  return machine.ownPython === undefined
-    ? undefined
-    : ofPython(machine.ownPython, "the extension's own environment");
+  return machine.ownPython === undefined ? undefined : ofPython(machine.ownPython, OWN_ENVIRONMENT);
 }
 
 function ofCommand(name: string, args: readonly string[], machine: Machine): Found | Wrong {

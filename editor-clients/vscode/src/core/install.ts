@@ -109,8 +109,9 @@ async function step(
   options.signal.throwIfAborted();
   if (outcome.code !== 0) {
     const lines = `${outcome.stdout}\n${outcome.stderr}`.split('\n').filter((line) => line.trim());
-    const said = lines.find((line) => /^(ERROR|error)\b/.test(line)) ?? lines.at(-1) ?? 'no output';
-    throw new InstallError(`The server could not be installed (${said.trim()}); see the log.`);
+    const said = lines.find((line) => /^error\b/i.test(line)) ?? lines.at(-1) ?? 'no output';
+    const why = said.replace(/^error:/i, '').trim();
+    throw new InstallError(`The server could not be installed (${why}); see the log.`);
   }
 }
 

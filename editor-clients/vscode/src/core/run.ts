@@ -1,5 +1,6 @@
-/** Programs that run to their end, with all their output; cancelled with everything they started. */
+/** Programs that run to their end without input; cancelled with everything they have started. */
 import { spawn, type ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
 import type { Program } from './findServer';
 
 export interface RunOptions {
@@ -24,16 +25,15 @@ export const run: Run = ({ file, args }, { cwd, env, signal, onLine }) =>
   new Promise((resolve, reject) => {
     // In a group of its own, since pip and venv start further processes.
     const detached = process.platform !== 'win32';
-    const child = spawn(file, args, { cwd, env, detached, windowsHide: true });
+    const child = spawn(file, args, {
+      ...{ cwd, env, detached, windowsHide: true },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const texts = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) {
-      let begun = '';
-      child[name].setEncoding('utf8').on('data', (text: string) => {
-        texts[name] += text;
-        const lines = (begun + text).split(/\r?\n/);
-        begun = lines.pop() ?? '';
-        lines.forEach((line) => onLine?.(line));
-      });
+      const stream = child[name].setEncoding('utf8');
+      stream.on('data', (text: string) => (texts[name] += text));
+      createInterface({ input: stream }).on('line', (line) => onLine?.(line));
     }
     const cancel = (): void => {
       endTree(child);

@@ -74,9 +74,11 @@ export function entryOf(view: View): Entry {
     view.lastMs === undefined ? undefined : `Last answer: ${inWords(view.lastMs)}`,
     'Click for the menu.',
   ];
+  // Where all is well, the server's sentence says no more than the facts below it.
+  const state = view.kind === 'normal' && view.model !== undefined ? 'Ready.' : view.message;
   return {
     text: `$(${iconOf(view)}) tabahead${time}`,
-    tooltip: [`**tabahead**: ${inMarkdown(view.message)}`, ...facts]
+    tooltip: [`**tabahead**: ${inMarkdown(state)}`, ...facts]
       .filter((line) => line !== undefined)
       .join('\n\n'),
     background: backgroundOf(view.kind),

@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { safeEnvironment } from '../src/core/environment';
+
+const FOLDERS = ['/work/project'];
+
+test('entries of PYTHONPATH that a workspace could fill are left out', () => {
+  const searched = ':lib:/work/project:/work/project/src:/opt/lib:/work/projects';
+  const env = safeEnvironment({ PYTHONPATH: searched, HOME: '/home/me' }, FOLDERS, 'linux');
+  assert.deepEqual(env, { PYTHONPATH: '/opt/lib:/work/projects', HOME: '/home/me' });
+});
+
+test('a PYTHONPATH of which nothing is left is absent, since an empty one means the current folder', () => {
+  assert.deepEqual(safeEnvironment({ PYTHONPATH: '.' }, FOLDERS, 'linux'), {});
+  assert.deepEqual(safeEnvironment({ PYTHONPATH: '' }, FOLDERS, 'linux'), {});
+});
+
+test('Windows compares folders whatever their case', () => {
+  const env = safeEnvironment({ PYTHONPATH: 'C:\\Work\\lib;C:\\Other' }, ['c:\\work'], 'win32');
+  assert.deepEqual(env, { PYTHONPATH: 'C:\\Other' });
+});

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { Program } from '../src/core/findServer';
+import {
+  install,
+  InstallCancelled,
+  InstallError,
+  installedPython,
+  type Plan,
+} from '../src/core/install';
+import { run, type Outcome, type Run } from '../src/core/run';
+
+const FINE: Outcome = { code: 0, stdout: '', stderr: '' };
+
+async function planIn(t: TestContext, more: Partial<Plan> = {}): Promise<Plan> {
+  const root = await mkdtemp(join(tmpdir(), 'tabahead-'));
+  t.after(() => rm(root, { recursive: true, force: true }));
+  return {
+    folder: join(root, 'server'),
+    platform: 'linux',
+    requirement: 'tabahead[cpu,syntax]',
+    options: { cwd: root, env: process.env, signal: new AbortController().signal },
+    report: () => undefined,
+    ...more,
+  };
+}
+
+/** Plays all programs; `answers` decides by the command line. */
+function played(answers: (line: string) => Outcome | Error): { run: Run; lines: string[] } {
+  const lines: string[] = [];
+  const play = async ({ file, args }: Program): Promise<Outcome> => {
+    const line = [file, ...args].join(' ');
+    lines.push(line);
+    const answer = answers(line);
+    if (answer instanceof Error) {
+      throw answer;
+    }
+    if (line.includes('-m venv')) {
+      const bin = join(args.at(-1) ?? '', 'bin');
+      await mkdir(bin, { recursive: true });
+      await writeFile(join(bin, 'python'), '');
+    }
+    return answer;
+  };
+  return { run: play, lines };
+}
+
+test('an environment is made with the first Python that is new enough, and tried', async (t) => {
+  const plan = await planIn(t);
+  const { run, lines } = played((line) => {
+    if (line.startsWith('python3 ')) {
+      return { ...FINE, code: 1 };
+    }
+    return line.startsWith('python3.14 ') ? new Error('ENOENT') : FINE;
+  });
+  const python = await install(plan, run);
+  assert.equal(python, join(plan.folder, 'bin', 'python'));
+  assert.equal(installedPython(plan), python);
+  assert.deepEqual(lines.slice(3), [
+    `python3.13 -I -m venv --clear ${plan.folder}`,
+    `${python} -I -m pip install --disable-pip-version-check --no-input -- tabahead[cpu,syntax]`,
+    `${python} -I -m lsp_server --version`,
+  ]);
+});
+
+test('without a Python the message says which one is needed', async (t) => {
+  const plan = await planIn(t);
+  const { run } = played(() => new Error('ENOENT'));
+  await assert.rejects(install(plan, run), (error: Error) => {
+    assert.ok(error instanceof InstallError);
+    assert.match(error.message, /Python 3\.11 or later .*tabahead\.server\.python/);
+    return true;
+  });
+});
+
+test('what fails leaves nothing behind and tells what pip said', async (t) => {
+  const plan = await planIn(t);
+  const { run } = played((line) =>
+    line.includes('-m pip')
+      ? { code: 1, stdout: 'Looking\n', stderr: 'ERROR: No matching distribution\nhint\n' }
+      : FINE,
+  );
+  await assert.rejects(install(plan, run), /installed \(No matching distribution\); see the log/);
+  assert.ok(!existsSync(plan.folder));
+  assert.equal(installedPython(plan), undefined);
+});
+
+test('an installation that was interrupted counts as none', async (t) => {
+  const plan = await planIn(t);
+  await install(plan, played(() => FINE).run);
+  await rm(join(plan.folder, 'complete'));
+  assert.equal(installedPython(plan), undefined);
+});
+
+test('cancelled at any step, it says so and leaves nothing behind', async (t) => {
+  for (const step of ['-c', '-m venv', '-m pip', '--version']) {
+    const controller = new AbortController();
+    const plan = await planIn(t);
+    const options = { ...plan.options, signal: controller.signal };
+    const { run } = played((line) => {
+      if (line.includes(step)) {
+        controller.abort();
+        return { ...FINE, code: null };
+      }
+      return FINE;
+    });
+    await assert.rejects(install({ ...plan, options }, run), InstallCancelled);
+    assert.ok(!existsSync(plan.folder), step);
+  }
+});
+
+test('what pip is at is told', async (t) => {
+  const steps: string[] = [];
+  const plan = await planIn(t, { report: (step) => steps.push(step) });
+  const talking: Run = async (program, options) => {
+    if (program.args.includes('pip')) {
+      options.onLine?.('Collecting onnxruntime>=1.31 (from tabahead)');
+      options.onLine?.('  Using cached x.whl');
+      options.onLine?.('Installing collected packages: numpy, onnxruntime');
+    }
+    return played(() => FINE).run(program, options);
+  };
+  await install(plan, talking);
+  assert.deepEqual(steps, [
+    'looking for Python',
+    'creating an environment',
+    'installing tabahead[cpu,syntax]',
+    'collecting onnxruntime',
+    'installing collected',
+    'trying the server',
+  ]);
+});
+
+test('on Windows the launcher is asked, and the environment has its Python elsewhere', async (t) => {
+  const plan = await planIn(t, { platform: 'win32' });
+  const { run, lines } = played(() => FINE);
+  const python = await install(plan, run);
+  assert.ok(lines[0]?.startsWith('py -3 -I -c '));
+  assert.match(python, /Scripts\\python\.exe$/);
+});
+
+test('with a real Python and pip, a stand-in for the server is installed', async (t) => {
+  const plan = await planIn(t);
+  const root = plan.options.cwd;
+  const wheel = join(root, 'stand_in-1.0-py3-none-any.whl');
+  const made = await run({ file: 'python3', args: ['-I', '-c', MAKE_WHEEL, wheel] }, plan.options)
+    .then(({ code }) => code === 0)
+    .catch(() => false);
+  if (!made) {
+    assert.notEqual(process.env.TABAHEAD_REQUIRE_ALL, '1', 'needs python3');
+    t.skip('needs python3');
+    return;
+  }
+  const python = await install({ ...plan, requirement: wheel }, run);
+  const args = ['-P', '-m', 'lsp_server', '--version'];
+  const outcome = await run({ file: python, args }, plan.options);
+  assert.equal(outcome.stdout.trim(), 'stand-in');
+  assert.deepEqual(
+    (await readdir(root)).filter((name) => name === 'server'),
+    ['server'],
+  );
+});
+
+const MAKE_WHEEL = `
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w") as wheel:
+    info = "stand_in-1.0.dist-info/"
+    wheel.writestr("lsp_server/__main__.py", "print('stand-in')")
+    wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: stand-in\\nVersion: 1.0\\n")
+    wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    wheel.writestr(info + "RECORD", "")
+`;
