@@ -85,7 +85,7 @@ class Place:
 
     @property
     def on_blank_line(self) -> bool:
-        return not self.line_before.strip()
+        return not self.line_before.strip(" \t")
 
     @property
     def is_markdown(self) -> bool:
