@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { safeEnvironment } from '../src/core/environment';
 
-const FOLDERS = ['/work/project'];
+const FOLDERS = ['/code/project'];
 
 test('entries of PYTHONPATH that a workspace could fill are left out', () => {
-  const searched = ':lib:/work/project:/work/project/src:/opt/lib:/work/projects';
+  const searched = ':lib:/code/project:/code/project/src:/opt/lib:/code/projects';
   const env = safeEnvironment({ PYTHONPATH: searched, HOME: '/home/me' }, FOLDERS, 'linux');
-  assert.deepEqual(env, { PYTHONPATH: '/opt/lib:/work/projects', HOME: '/home/me' });
+  assert.deepEqual(env, { PYTHONPATH: '/opt/lib:/code/projects', HOME: '/home/me' });
 });
 
 test('a PYTHONPATH of which nothing is left is absent, since an empty one means the current folder', () => {

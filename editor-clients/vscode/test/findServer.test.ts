@@ -9,7 +9,7 @@ function machine(programs: string[], more: Partial<Machine> = {}): Machine {
     platform: 'linux',
     home: '/home/me',
     env: { PATH: '/usr/bin:/home/me/.local/bin' },
-    folders: ['/work/project'],
+    folders: ['/code/project'],
     ownPython: undefined,
     isProgram: (path) => programs.includes(path),
     ...more,
@@ -92,11 +92,11 @@ test('what the settings name and is not there is said, and nothing else is start
 });
 
 test('nothing of a workspace is found on the PATH', () => {
-  const env = { PATH: '/work/project/.venv/bin:/work/project:./bin::/work/project2/bin' };
-  const inside = ['/work/project/.venv/bin/tabahead', '/work/project/tabahead', 'bin/tabahead'];
+  const env = { PATH: '/code/project/.venv/bin:/code/project:./bin::/code/project2/bin' };
+  const inside = ['/code/project/.venv/bin/tabahead', '/code/project/tabahead', 'bin/tabahead'];
   assert.equal(findServer(NONE, machine(inside, { env })), undefined);
-  const beside = machine([...inside, '/work/project2/bin/tabahead'], { env });
-  assert.equal(served(findServer(NONE, beside))[0], '/work/project2/bin/tabahead');
+  const beside = machine([...inside, '/code/project2/bin/tabahead'], { env });
+  assert.equal(served(findServer(NONE, beside))[0], '/code/project2/bin/tabahead');
 });
 
 test('on Windows the PATH has its own name, separator and endings', () => {
