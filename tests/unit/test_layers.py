@@ -40,6 +40,7 @@ PRODUCT_MAY_USE = {
 ORDER = (
     "lsp_server.commands.serve",
     "lsp_server.server",
+    "lsp_server.copilot",
     "lsp_server.session",
     "lsp_server.answering.answering",
     "lsp_server.answering.lookahead",
@@ -123,10 +124,22 @@ def test_the_steps_of_a_completion_import_only_inwards():
                     assert not within(module, outer), f"{inner} imports {outer}"
 
 
-@pytest.mark.parametrize("name", ["known", "spot", "remainder", "pacing"])
-def test_what_is_known_needs_no_clock_thread_or_file(name):
-    used = {module.split(".")[0] for module in imports(Path(f"lsp_server/answering/{name}.py"))}
-    assert used <= {"__future__", "collections", "dataclasses", "lsp_server", "sys"}
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("answering/known", "answering/spot", "answering/remainder", "answering/pacing"),
+        "statistics/inference",
+    ],
+)
+def test_what_is_known_and_inferred_needs_no_clock_thread_or_file(name):
+    used = {module.split(".")[0] for module in imports(Path(f"lsp_server/{name}.py"))}
+    assert used <= {"__future__", "collections", "dataclasses", "lsp_server", "re", "sys"}
+
+
+def test_copilots_dialect_is_told_of_sessions_and_messages_only():
+    own = {m for m in imports(Path("lsp_server/copilot.py")) if m.startswith("lsp_server.")}
+    known = ("answers", "documents", "params", "session", "statistics", "status")
+    assert all(module.split(".")[1] in known for module in own)
 
 
 def test_the_walk_sees_an_import_inside_a_function():
