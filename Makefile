@@ -3,8 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 SAMPLE := tests/samples/shopping.py
+NEOVIMS ?= 0.12 0.11
 
-.PHONY: run test test-vscode lint fix bench clean
+.PHONY: run test test-neovim test-vscode lint fix bench clean
 
 run: $(VENV)/.run ## from a fresh clone to ghost text
 	$(BIN)/tabahead models fetch smollm2-135m
@@ -14,9 +15,14 @@ test: $(VENV)/.dev ## unit, lossless, conformance, e2e and latency tests
 	$(BIN)/tabahead models fetch smollm2-135m
 	$(BIN)/python -m pytest
 
+test-neovim: $(VENV)/.clients ## the plugin in real Neovims; what that needs goes to out/clients
+	$(BIN)/tabahead models fetch smollm2-135m
+	PYTHON=$(BIN)/python tests/clients/neovim/set_up.sh out/clients $(NEOVIMS)
+	NEOVIMS="$(NEOVIMS)" $(BIN)/python -m pytest tests/clients/neovim
+
 test-vscode: $(VENV)/.run ## the extension in a real VS Code; what that needs goes to out/clients
 	$(BIN)/tabahead models fetch smollm2-135m
-	tests/clients/vscode/setup.sh
+	tests/clients/vscode/set_up.sh
 	TABAHEAD_PYTHON=$(abspath $(BIN)/python) node --test --test-concurrency=1 \
 		--test-reporter=spec tests/clients/vscode/*.test.js
 
@@ -46,4 +52,8 @@ $(VENV)/.run: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --editable '.[cpu,syntax,dev]'
+	touch $@
+
+$(VENV)/.clients: pyproject.toml $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[clients]'
 	touch $@

@@ -111,12 +111,19 @@ local function ask(kind, answered)
   cancel()
   asked = place
   local encoding = client.offset_encoding
-  local params = vim.lsp.util.make_position_params(0, encoding)
-  params.context = { triggerKind = kind }
-  params.formattingOptions = vim.lsp.util.make_formatting_params().options
-  local function handle(_, result)
+  -- Not by vim.lsp.util: 0.10 miscounts behind characters of several bytes.
+  local character = compat.num_units(place.line:sub(1, place.col), encoding)
+  local params = {
+    textDocument = vim.lsp.util.make_text_document_params(place.bufnr),
+    position = { line = place.row, character = character },
+    context = { triggerKind = kind },
+    formattingOptions = vim.lsp.util.make_formatting_params().options,
+  }
+  local function handle(err, result)
     if asked ~= place then
       return
+    elseif err then
+      vim.notify_once('tabahead: ' .. err.message, vim.log.levels.ERROR)
     end
     request = nil
     if result then
@@ -149,6 +156,14 @@ function M.follow()
   end)
 end
 
+--- What was asked may be answered otherwise by now: there is a model, or no pause any more.
+function M.ask_again()
+  if #items == 0 then
+    asked = nil
+    M.follow()
+  end
+end
+
 ---@param insertion tabahead.Insertion
 ---@param text string
 local function report(insertion, text)
@@ -173,6 +188,14 @@ function M.accept(part)
   local left, chosen = fitting()
   if not left or not is_inserting() then
     return false
+  end
+  if vim.api.nvim_get_mode().mode == 'ic' then
+    -- Neovim's completion is at work, and would put back what it knows of the line: it ends first,
+    -- with the text as it is.
+    local again = part and ('accept(%q)'):format(part) or 'accept()'
+    local command = "<C-x><C-z><Cmd>lua require('tabahead.completion')." .. again .. '<CR>'
+    vim.api.nvim_feedkeys(vim.keycode(command), 'in', false)
+    return true
   end
   local insertion = left[chosen]
   local text = part and parts[part](insertion.text) or insertion.text

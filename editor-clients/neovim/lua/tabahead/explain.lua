@@ -5,15 +5,15 @@ local status = require('tabahead.status')
 
 local M = {}
 
----@param answer {reason: string|nil, message: string|nil, text: string}|nil
+---@param answer {reason: string|nil, message: string}|nil
 ---@return string
 local function sentence(answer)
   if not answer then
     return 'the server has not been asked about this buffer yet; type something'
-  elseif not answer.reason or answer.reason == vim.NIL then
-    return ('the last answer was shown: %s'):format(vim.inspect(answer.text))
+  elseif type(answer.reason) ~= 'string' then
+    return answer.message
   end
-  return ('nothing was shown: %s'):format(answer.message or answer.reason)
+  return ('%s (%s)'):format(answer.message, answer.reason)
 end
 
 --- For the current buffer.

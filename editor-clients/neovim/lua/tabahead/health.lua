@@ -62,14 +62,16 @@ local function check_server()
     health.error(('`%s` does not run: %s'):format(program, fault), { server.INSTALL })
   end
   if not server.client() then
-    local advice = { '`:Tabahead restart` starts it; its log: ' .. vim.lsp.get_log_path() }
+    local advice = { '`:Tabahead restart` starts it; its log: ' .. vim.lsp.log.get_filename() }
     health.error('it does not run: ' .. status.get().message, advice)
     return
   end
   health.ok(('it runs, version %s'):format(status.version or 'unknown'))
-  local kind, message = status.get().kind, status.get().message
-  local tell = ({ warning = health.warn, error = health.error })[kind] or health.info
-  tell('model: ' .. message)
+  local told = status.get()
+  local model = told.model and ('%s on %s'):format(told.model, told.provider or 'no provider')
+  health.info('model: ' .. (model or 'none yet'))
+  local tell = ({ warning = health.warn, error = health.error })[told.kind] or health.info
+  tell('how things stand: ' .. told.message)
 end
 
 --- Whether a buffer is completed, or why not.

@@ -23,14 +23,15 @@ end
 local function watch()
   local completion, server = require('tabahead.completion'), require('tabahead.server')
   local group = vim.api.nvim_create_augroup('tabahead', {})
-  local function on(events, callback)
-    vim.api.nvim_create_autocmd(events, { group = group, callback = callback })
+  local function on(events, callback, pattern)
+    vim.api.nvim_create_autocmd(events, { group = group, callback = callback, pattern = pattern })
   end
   on({ 'BufEnter', 'FileType', 'BufFilePost', 'BufWritePost' }, function(event)
     server.attach(event.buf)
   end)
   on({ 'InsertEnter', 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, completion.follow)
   on({ 'InsertLeave', 'BufLeave' }, completion.stop)
+  on('User', completion.ask_again, 'TabaheadReady')
 end
 
 --- Start tabahead. Raises a message that says what is wrong with the options.

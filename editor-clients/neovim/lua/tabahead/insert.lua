@@ -6,21 +6,12 @@ local function break_undo()
   vim.go.undolevels = vim.go.undolevels
 end
 
---- Neovim's own completion remembers what it has changed: it ends, keeping the text, before
---- somebody else changes the line.
-local function close_menu()
-  if vim.fn.pumvisible() == 1 then
-    vim.fn.complete(vim.fn.col('.'), {})
-  end
-end
-
 --- Replace bytes of the cursor's line in the current window, and set the cursor behind them.
 ---@param row integer
 ---@param start_col integer
 ---@param end_col integer
 ---@param text string
 function M.replace(row, start_col, end_col, text)
-  close_menu()
   break_undo()
   local lines = vim.split(text, '\n', { plain = true })
   vim.api.nvim_buf_set_text(0, row, start_col, row, end_col, lines)

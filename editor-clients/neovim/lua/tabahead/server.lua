@@ -6,6 +6,8 @@ local status = require('tabahead.status')
 local M = {}
 
 local NAME = 'tabahead'
+-- As the protocol numbers them.
+local LEVELS = { vim.log.levels.ERROR, vim.log.levels.WARN, vim.log.levels.INFO }
 local MAX_DEATHS = 5
 local FIRST_DELAY_MS = 500
 local LONG_LIFE_MS = 60000 -- who lives so long has not died of what the one before did
@@ -154,6 +156,9 @@ local function client_config(root)
       ['tabahead/status'] = function(_, params)
         status.set(params)
       end,
+      ['window/showMessage'] = function(_, params)
+        M.notify(params.message, LEVELS[params.type])
+      end,
     },
     on_init = function(client, result)
       status.version = vim.tbl_get(result, 'serverInfo', 'version')
@@ -210,6 +215,9 @@ function M.attach(bufnr)
         return false
       end,
     })
+    if not client_id then
+      num_deaths = MAX_DEATHS -- Neovim has said why; restart() tries again
+    end
   end
 end
 

@@ -3,7 +3,10 @@ local M = {}
 
 ---@class tabahead.Status
 ---@field kind 'busy'|'normal'|'warning'|'inactive'|'error'
----@field message string
+---@field message string a sentence
+---@field model string|nil
+---@field provider string|nil such as `CPU`; a script has none
+---@field last_ms number|nil what the last answer with text took
 
 ---@type tabahead.Status
 local current = { kind = 'inactive', message = 'The server has not been started yet.' }
@@ -14,10 +17,19 @@ M.version = nil
 
 local SIGNS = { busy = ' …', normal = '', warning = ' !', inactive = ' –', error = ' ✗' }
 
+---@param event string
+local function announce(event)
+  vim.api.nvim_exec_autocmds('User', { pattern = event, modeline = false })
+end
+
 ---@param told tabahead.Status
 function M.set(told)
+  local was_ready = current.kind == 'normal'
   current = told
-  vim.api.nvim_exec_autocmds('User', { pattern = 'TabaheadStatus', modeline = false })
+  announce('TabaheadStatus')
+  if told.kind == 'normal' and not was_ready then
+    announce('TabaheadReady')
+  end
   vim.cmd.redrawstatus({ bang = true })
 end
 

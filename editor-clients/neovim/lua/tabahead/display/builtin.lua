@@ -22,10 +22,10 @@ local last_id = 0
 local function item_of(client, insertion)
   local line = vim.api.nvim_get_current_line()
   local text, end_col = insertion.text, insertion.end_col
-  -- What ends the text and stands there already would be drawn over itself. ASCII only: other
-  -- characters may have their last byte in common.
-  while end_col > insertion.col and text:match('[%z\1-\127]$') == line:sub(end_col, end_col) do
-    text, end_col = text:sub(1, -2), end_col - 1
+  local covered = line:sub(insertion.col + 1, end_col)
+  if covered ~= '' and vim.endswith(text, covered) then
+    -- It would be drawn over what stands there already.
+    text, end_col = text:sub(1, -#covered - 1), insertion.col
   end
   local function position(col)
     local character = compat.num_units(line:sub(1, col), client.offset_encoding)
