@@ -1,6 +1,7 @@
 /** Makes an environment of Python with the server in it; whole, or not there at all. */
 import { existsSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Program } from './findServer';
 import { pathOf, type Platform } from './paths';
 import type { Run, RunOptions } from './run';
@@ -32,7 +33,7 @@ const MARK = 'complete';
 /** Python of the environment, undefined where that is absent or not complete. */
 export function installedPython({ folder, platform }: Place): string | undefined {
   const python = pythonOf({ folder, platform });
-  const isComplete = existsSync(pathOf(platform).join(folder, MARK)) && existsSync(python);
+  const isComplete = existsSync(join(folder, MARK)) && existsSync(python);
   return isComplete ? python : undefined;
 }
 
@@ -55,7 +56,7 @@ export async function install(plan: Plan, run: Run): Promise<string> {
     await step({ file: python, args: [...pip, '--', requirement] }, plan, run, pipStep);
     report('trying the server');
     await step({ file: python, args: ['-I', '-m', 'lsp_server', '--version'] }, plan, run);
-    await writeFile(pathOf(plan.platform).join(folder, MARK), `${requirement}\n`);
+    await writeFile(join(folder, MARK), `${requirement}\n`);
     return python;
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
