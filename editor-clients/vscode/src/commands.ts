@@ -96,9 +96,12 @@ async function explain({ supervisor, statusBar, log }: Parts): Promise<void> {
     showsGhostText: settings.get('inlineSuggest.enabled', true),
   };
   const textDocument = { uri: document?.uri.toString() };
+  const { client } = supervisor;
   const text =
     reasonHere(statusBar.view, place) ??
-    reasonOf(await supervisor.client?.sendRequest('tabahead/explain', { textDocument }));
+    (client === undefined
+      ? statusBar.view.message
+      : reasonOf(await client.sendRequest('tabahead/explain', { textDocument })));
   if ((await vscode.window.showInformationMessage(`tabahead: ${text}`, 'Open Log')) !== undefined) {
     log.show();
   }

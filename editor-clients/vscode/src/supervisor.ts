@@ -66,7 +66,12 @@ export class Supervisor implements vscode.Disposable {
 
   private enqueue(work: () => Promise<void>): Promise<void> {
     clearTimeout(this.timer);
-    this.queue = this.queue.then(work).catch((error: unknown) => {
+    const latest = (): Promise<void> => {
+      // Work before this may have failed and asked for another start.
+      clearTimeout(this.timer);
+      return work();
+    };
+    this.queue = this.queue.then(latest).catch((error: unknown) => {
       this.hooks.log.error(error instanceof Error ? error : String(error));
     });
     return this.queue;

@@ -5,6 +5,7 @@ import { FilesOff } from './core/filesOff';
 import { OWN_ENVIRONMENT } from './core/findServer';
 import { Pause } from './core/pause';
 import { installServer, offerInstallation } from './installer';
+import { serverSettings } from './machine';
 import { middlewareOf } from './middleware';
 import { noticeOtherProviders } from './notice';
 import { Statistics } from './statistics';
@@ -13,10 +14,9 @@ import { Supervisor } from './supervisor';
 
 const FILES_OFF = 'filesOff';
 
-/** Settings that name another server. */
-const OF_THE_SERVER = ['tabahead.server.command', 'tabahead.server.python'];
-
 export class Tabahead {
+  /** The settings that name it, as last seen. */
+  private server = JSON.stringify(serverSettings());
   readonly log = vscode.window.createOutputChannel('tabahead', { log: true });
   readonly storage: string;
   readonly filesOff: FilesOff;
@@ -101,8 +101,11 @@ export class Tabahead {
         this.statusBar.update();
       }),
       vscode.extensions.onDidChange(() => void noticeOtherProviders(this.context.globalState)),
-      vscode.workspace.onDidChangeConfiguration((event) => {
-        if (OF_THE_SERVER.some((name) => event.affectsConfiguration(name))) {
+      vscode.workspace.onDidChangeConfiguration(() => {
+        // Trust in a workspace is told as a change of all settings, whether or not they differ.
+        const server = JSON.stringify(serverSettings());
+        if (server !== this.server) {
+          this.server = server;
           this.supervisor.restartSoon();
         }
       }),

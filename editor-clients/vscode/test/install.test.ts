@@ -141,6 +141,7 @@ test('on Windows the launcher is asked, and the environment has its Python elsew
   const python = await install(plan, run);
   assert.ok(lines[0]?.startsWith('py -3 -I -c '));
   assert.match(python, /Scripts\\python\.exe$/);
+  assert.ok(existsSync(join(plan.folder, 'complete')));
 });
 
 test('with a real Python and pip, a stand-in for the server is installed', async (t) => {

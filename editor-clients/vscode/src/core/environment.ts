@@ -1,25 +1,28 @@
-/** The environment that programs of ours run in: Python finds nothing of a workspace there. */
-import { isInside, pathOf, type Platform } from './paths';
+/** The environment that programs of ours run in: nothing of a workspace is found there. */
+import { foldersOutside, pathOf, type Platform } from './paths';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * `env` with those entries of PYTHONPATH only that are absolute and outside all `folders`: an empty
- * or relative one is read as the folder that the program runs in.
- */
+/** What says where programs, and modules of Python, are looked for. */
+const SEARCHED = new Set(['PATH', 'PYTHONPATH']);
+
+/** `env` whose search paths have those entries only that are absolute and outside all `folders`. */
 export function safeEnvironment(
   env: Environment,
   folders: readonly string[],
   platform: Platform,
 ): Record<string, string | undefined> {
-  const { PYTHONPATH: searched, ...rest } = env;
-  if (searched === undefined) {
-    return rest;
+  const safe: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined || !SEARCHED.has(platform === 'win32' ? name.toUpperCase() : name)) {
+      safe[name] = value;
+      continue;
+    }
+    // An empty one would be read as the current folder.
+    const kept = foldersOutside(value, folders, platform);
+    if (kept.length > 0) {
+      safe[name] = kept.join(pathOf(platform).delimiter);
+    }
   }
-  const path = pathOf(platform);
-  const kept = searched
-    .split(path.delimiter)
-    .filter((entry) => path.isAbsolute(entry))
-    .filter((entry) => !folders.some((folder) => isInside(entry, folder, platform)));
-  return kept.length > 0 ? { ...rest, PYTHONPATH: kept.join(path.delimiter) } : rest;
+  return safe;
 }

@@ -2,7 +2,7 @@
  * Where the server is: what the settings name, else `tabahead` on the PATH, else the environment
  * that the extension has made. Nothing inside a workspace folder is ever found.
  */
-import { isInside, pathOf, type Platform } from './paths';
+import { foldersOutside, pathOf, type Platform } from './paths';
 
 export interface ServerSettings {
   readonly command: string | readonly string[];
@@ -99,15 +99,11 @@ export function locate(name: string, machine: Machine): string | undefined {
 
 /** Folders of the PATH, less those that a workspace could fill. */
 function searchPath(machine: Machine): string[] {
-  const path = pathOf(machine.platform);
   const name = Object.keys(machine.env).find((key) =>
     machine.platform === 'win32' ? key.toUpperCase() === 'PATH' : key === 'PATH',
   );
   const value = name === undefined ? undefined : machine.env[name];
-  return (value ?? '')
-    .split(path.delimiter)
-    .filter((folder) => path.isAbsolute(folder))
-    .filter((folder) => !machine.folders.some((root) => isInside(folder, root, machine.platform)));
+  return foldersOutside(value ?? '', machine.folders, machine.platform);
 }
 
 function wrong(setting: string, name: string): Wrong {

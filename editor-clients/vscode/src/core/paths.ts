@@ -16,3 +16,19 @@ export function isInside(path: string, folder: string, platform: Platform): bool
     (between !== '..' && !between.startsWith(`..${rules.sep}`) && !rules.isAbsolute(between))
   );
 }
+
+/**
+ * Folders of a search path such as PATH, less those that something in `folders` could fill. An empty
+ * or relative one is read as the folder that a program runs in.
+ */
+export function foldersOutside(
+  searched: string,
+  folders: readonly string[],
+  platform: Platform,
+): string[] {
+  const path = pathOf(platform);
+  return searched
+    .split(path.delimiter)
+    .filter((entry) => path.isAbsolute(entry))
+    .filter((entry) => !folders.some((folder) => isInside(entry, folder, platform)));
+}
