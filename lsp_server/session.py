@@ -82,7 +82,9 @@ class Session:
         self._answering = Answering(scheduler, documents.snapshot, is_spare)
         self._engine: Engine | None = None
         self._without_model = Answer(Reason.MODEL_LOADING)
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, tuple[int, Answer]] = {}
+        """Document -> its latest request that has been answered, by number, and the answer."""
+        self._request_numbers = count(1)
         self._is_paused = False
         self._acceptance = Acceptance(
             documents,
@@ -158,11 +160,11 @@ class Session:
         self._answering.stop(uri, Reason.STALE)
 
     def explain(self, uri: str) -> dict[str, Any] | None:
-        """The last answer for a document; None before the first."""
+        """The answer to the last request for a document; None before the first."""
         if uri not in self.documents:
             return Answer(Reason.NOT_OPEN).as_json()
-        answer = self._answers.get(uri)
-        return answer.as_json() if answer else None
+        number_and_answer = self._answers.get(uri)
+        return number_and_answer[1].as_json() if number_and_answer else None
 
     def seen(self, item_id: str) -> None:
         """The client says that the item is on the screen."""
@@ -181,12 +183,12 @@ class Session:
 
     async def complete(self, params: InlineCompletionParams) -> Answer:
         """Takes its snapshot before it first waits; raises asyncio.CancelledError only."""
-        started = time.perf_counter()
+        started, number = time.perf_counter(), next(self._request_numbers)
         answer = Answer(Reason.CANCELLED)
         try:
             answer = await self._answer(params)
         finally:
-            self._record(params.uri, answer)
+            self._record(params.uri, number, answer)
             if not answer.items and answer.reason not in KEEPS_SCREEN:
                 self._acceptance.cleared(params.uri)
             self._listener.answered(answer, (time.perf_counter() - started) * 1000)
@@ -292,9 +294,11 @@ class Session:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _record(self, uri: str, answer: Answer) -> None:
-        if uri in self.documents:
-            self._answers[uri] = answer
+    def _record(self, uri: str, number: int, answer: Answer) -> None:
+        """A request that was overtaken may end behind the one that has overtaken it."""
+        latest, _ = self._answers.get(uri, (0, None))
+        if uri in self.documents and number > latest:
+            self._answers[uri] = (number, answer)
 
 
 def _reason_of(cancelled: Cancelled) -> Reason:

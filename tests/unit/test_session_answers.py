@@ -232,6 +232,31 @@ def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
     assert sorted(heard[3:]) == ["forget file:///a", "forget file:///b"]
 
 
+def test_an_earlier_request_that_ends_later_is_not_what_is_explained() -> None:
+    nothing = CompletionResult("", 2, 2, Reason.REPETITION, CompletionStats())
+    session, _ = session_with(Asked("text", nothing))
+
+    async def main() -> list[Answer]:
+        disk, looks = asyncio.Event(), iter([True, False])
+
+        async def look(uri: str) -> None:
+            if next(looks):
+                await disk.wait()
+
+        session.options = RequestOptions(look=look)
+        earlier = asyncio.create_task(session.complete(params(0, 2)))
+        await asyncio.sleep(0)  # it comes as far as the disk
+        later = await asyncio.wait_for(session.complete(params()), PATIENCE)
+        disk.set()
+        return [await asyncio.wait_for(earlier, PATIENCE), later]
+
+    earlier, later = asyncio.run(main())
+    assert (earlier.reason, later.reason) == (Reason.REPETITION, None)
+    explained = session.explain(URI)
+    assert explained is not None
+    assert (explained["reason"], explained["text"]) == (None, "text")
+
+
 def test_what_the_disk_says_is_heard_before_a_document_is_judged() -> None:
     engine, refused = Asked(), set[str]()
 
