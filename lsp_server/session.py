@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -95,7 +96,6 @@ class Session:
         )
         self._learning = Learning(scheduler, documents, listener.learn, listener.forget)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._item_ids = count(1)
 
     def use(self, engine: Engine) -> None:
         """From now on there is a model."""
@@ -263,7 +263,7 @@ class Session:
         cursor = (request.offset, line)
         line_start = max(text.rfind("\n", 0, edit.start), text.rfind("\r", 0, edit.start)) + 1
         return Item(
-            item_id=f"tabahead-{next(self._item_ids)}",
+            item_id=str(uuid.uuid4()),  # a client may still have one of a server before this
             text=edit.text,
             start=position_at(text, edit.start, encoding, cursor),
             end=position_at(text, edit.end, encoding, cursor),

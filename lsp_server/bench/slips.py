@@ -20,13 +20,13 @@ def slips_of(trace: Trace, is_place: Sequence[bool]) -> Trace:
     """A document that is at one place of `trace` after the other (`is_place` tells of each key
     whether it leads to one), spread evenly; at each one LETTER comes, a pause later, and goes."""
     places = [key for key, is_one in enumerate(is_place) if is_one]
-    step = max(1, -(-len(places) // MAX_SLIPS))
+    chosen = set(places[:: max(1, -(-len(places) // MAX_SLIPS))])
     edits: list[Edit] = []
     first = before = text = trace.text
     time = 0.0
     for key, edit in enumerate(trace.edits):
         text = edit.apply(text)
-        if key in places[::step]:
+        if key in chosen:
             at = edit.cursor
             edits += [
                 Edit((Patch(0, len(before), text),), at, time),

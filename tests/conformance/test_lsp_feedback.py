@@ -116,3 +116,17 @@ def test_what_was_shown_before_a_document_is_opened_anew_is_not_taken(client: Wi
     client.open(URI, "f(\n")
     client.change(URI, 2, "one, two)", (0, 2, 0, 2))
     assert client.totals() == {"shown": 1}
+
+
+def test_an_item_of_a_server_that_has_ended_is_none_of_the_next_ones(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(SCRIPT))
+    commands = []
+    for name in ("first", "second"):
+        with wired(script, tmp_path / name) as client:
+            item = opened(client, "f(", "\n").ask()
+            assert item is not None
+            commands.append(item["command"])
+            client.request("workspace/executeCommand", commands[0])
+            counted = client.totals()
+    assert counted == {"shown": 1}

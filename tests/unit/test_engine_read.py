@@ -56,7 +56,7 @@ def test_cancelled_in_a_prompt_of_two_thousand_tokens_no_further_pass_is_run(whe
 
 
 @pytest.mark.parametrize("reads", ["read", "decode"])
-@pytest.mark.parametrize("most", [LEAST_CHUNK, 40, 100])
+@pytest.mark.parametrize("most", [LEAST_CHUNK, 24, PREFILL_CHUNK - 1])
 def test_keys_that_come_faster_than_a_wide_pass_do_not_keep_a_prompt_from_being_read(reads, most):
     """Each attempt is cancelled in the first pass that is wider than the time between two keys."""
     slot, prompt = FakeSlot(roomy()), LONG[:600]
@@ -77,6 +77,7 @@ def test_keys_that_come_faster_than_a_wide_pass_do_not_keep_a_prompt_from_being_
             break
         except Cancelled:
             assert attempt < 60, "it is read at last"
+    assert attempt > 1, "some pass is too wide at first"
     slot.during_pass = lambda count: None
     assert tokens(run(slot, prompt)) == plain(roomy(), prompt)
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -87,6 +87,18 @@ test('what fails leaves nothing behind and tells what pip said', async (t) => {
   await assert.rejects(install(plan, run), /installed \(No matching distribution\); see the log/);
   assert.ok(!existsSync(plan.folder));
   assert.equal(installedPython(plan), undefined);
+});
+
+test('what was installed before stays where an update fails, and goes where it does not', async (t) => {
+  const plan = await planIn(t);
+  await install({ ...plan, requirement: 'tabahead==1' }, played(() => FINE).run);
+  const { run } = played((line) => (line.includes('-m pip') ? { ...FINE, code: 1 } : FINE));
+  await assert.rejects(install(plan, run), InstallError);
+  assert.ok(installedPython(plan) !== undefined);
+  assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), 'tabahead==1\n');
+  await install(plan, played(() => FINE).run);
+  assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), `${plan.requirement}\n`);
+  assert.deepEqual(await readdir(plan.options.cwd), ['server']);
 });
 
 test('an installation that was interrupted counts as none', async (t) => {

@@ -1,6 +1,9 @@
-/** Makes an environment of Python with the server in it; whole, or not there at all. */
+/**
+ * Makes an environment of Python with the server in it; whole, or not there at all. One that is there
+ * already stays where another cannot be made.
+ */
 import { existsSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Program } from './findServer';
 import { pathOf, type Platform } from './paths';
@@ -14,7 +17,7 @@ export class InstallError extends Error {}
 export class InstallCancelled extends Error {}
 
 export interface Place {
-  /** A folder of its own; whatever it has is deleted. */
+  /** A folder of its own; whatever it has is replaced. */
   readonly folder: string;
   readonly platform: Platform;
 }
@@ -43,7 +46,11 @@ export async function install(plan: Plan, run: Run): Promise<string> {
   if (requirement.trim() === '') {
     throw new InstallError('The setting tabahead.server.package is empty; reset it.');
   }
-  await rm(folder, { recursive: true, force: true });
+  const former = `${folder}.former`;
+  if (installedPython(plan) !== undefined) {
+    await move(folder, former);
+  }
+  await remove(folder);
   try {
     report('looking for Python');
     const base = await findPython(plan, run);
@@ -57,10 +64,23 @@ export async function install(plan: Plan, run: Run): Promise<string> {
     report('trying the server');
     await step({ file: python, args: ['-I', '-m', 'lsp_server', '--version'] }, plan, run);
     await writeFile(join(folder, MARK), `${requirement}\n`);
+    await remove(former);
     return python;
   } catch (error) {
-    await rm(folder, { recursive: true, force: true });
+    await move(former, folder);
     throw options.signal.aborted ? new InstallCancelled() : error;
+  }
+}
+
+async function remove(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** `from` comes in the place of `to`; where there is none, nothing is left there. */
+async function move(from: string, to: string): Promise<void> {
+  await remove(to);
+  if (existsSync(from)) {
+    await rename(from, to);
   }
 }
 
