@@ -48,7 +48,9 @@ class Item:
     start: Position
     end: Position
     head: str = ""
-    """What stands on the line before it."""
+    """What stands on its first line before it."""
+    tail: str = ""
+    """What stands on its last line behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,16 +125,19 @@ class Copilot:
         }
 
     def _old_form(self, item: Item, cursor: Position, version: int) -> Mapping[str, Any]:
-        """An item from the line's start on, of which its text repeats what is there."""
+        """An item from the line's start on, of which its text repeats what is there. An item of one
+        line goes to the line's end, as clients take it to do: they leave out what both end with."""
         self._heads[item.item_id] = num_units(item.head, Encoding.UTF16)
         while len(self._heads) > MAX_SHOWN:
             self._heads.popitem(last=False)
+        tail = "" if "\n" in item.text or not item.tail.strip() else item.tail
+        end = item.end._replace(character=item.end.character + num_units(tail, Encoding.UTF16))
         return {
             "uuid": item.item_id,
-            "text": item.head + item.text,
+            "text": item.head + item.text + tail,
             "displayText": item.text,
             "position": cursor._asdict(),
-            "range": {"start": {**item.start._asdict(), "character": 0}, "end": item.end._asdict()},
+            "range": {"start": {**item.start._asdict(), "character": 0}, "end": end._asdict()},
             "docVersion": version,
         }
 

@@ -96,6 +96,8 @@ class Hooks:
     status: StatusSource = field(default_factory=StatusSource)
     is_spare: Callable[[], bool] = lambda: True
     """Whether the machine has power for what nobody has asked for; on the inference thread."""
+    save: Callable[[], None] = lambda: None
+    """Write what is to be kept, such as what was counted."""
 
 
 class _Framework(LanguageServer):
@@ -313,7 +315,9 @@ class Server:
         self._window.cancel_progress(params.token)
 
     def _shut_down(self, params: Any) -> None:
+        """Some clients kill the server as soon as this is answered."""
         self._loading.stop()
+        self._hooks.save()
 
     def _did_change_configuration(self, section: Mapping[str, Any] | None) -> None:
         self._start(self._reconfigure(section))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 import traceback
 import uuid
@@ -35,6 +36,8 @@ from lsp_server.statistics.acceptance import Acceptance
 from lsp_server.statistics.shown import Shown
 
 logger = logging.getLogger(__name__)
+
+_LINE_END = re.compile(r"[\r\n]")
 
 FIRST_PAGES = 3000
 """Characters of a document just opened whose prompt is read ahead: the cursor may be anywhere in
@@ -262,12 +265,14 @@ class Session:
         encoding, text = self.documents.encoding, request.snapshot.text
         cursor = (request.offset, line)
         line_start = max(text.rfind("\n", 0, edit.start), text.rfind("\r", 0, edit.start)) + 1
+        line_end = _LINE_END.search(text, edit.end)
         return Item(
             item_id=str(uuid.uuid4()),  # a client may still have one of a server before this
             text=edit.text,
             start=position_at(text, edit.start, encoding, cursor),
             end=position_at(text, edit.end, encoding, cursor),
             head=text[line_start : edit.start],
+            tail=text[edit.end : line_end.start() if line_end else len(text)],
         )
 
     def _learn(self, uri: str) -> None:

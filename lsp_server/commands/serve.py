@@ -173,6 +173,7 @@ class Wiring:
             requests,
             self.status,
             self._is_spare,
+            self.save_statistics,
         )
 
     def _is_spare(self) -> bool:

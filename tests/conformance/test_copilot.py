@@ -137,6 +137,21 @@ def test_an_older_completion_is_the_line_from_its_start(client: WiredClient) -> 
     }
 
 
+@pytest.mark.parametrize("behind", [")", " # 😋😋"])
+def test_an_older_completion_of_one_line_goes_to_the_lines_end(
+    client: WiredClient, behind: str
+) -> None:
+    client.open(URI, f"(emoji = {behind}\nx", version=1)
+    (found,) = completions(client, 0, 9, 1)
+    assert found["text"] == f"(emoji = '😋😋' + done{behind}"
+    assert found["displayText"] == "'😋😋' + done"
+    units = 9 + len(behind.encode("utf-16-le")) // 2
+    assert found["range"]["end"] == {"line": 0, "character": units}
+    params = {"uuid": found["uuid"], "acceptedLength": units + 20}
+    assert result(client, "notifyAccepted", params) == "OK"
+    assert client.totals()["accepted"] == 1
+
+
 def test_text_behind_the_cursor_stays_or_is_replaced_in_the_older_form(
     client: WiredClient,
 ) -> None:

@@ -115,6 +115,16 @@ def test_the_counters_of_two_servers_come_together(home: Path, script: str) -> N
     assert json.loads(stats(home, "--json"))["requests"] == 6
 
 
+def test_what_was_counted_is_kept_once_shutdown_is_answered(home: Path, script: str) -> None:
+    """Some clients then kill the server at once."""
+    with ServerProcess("--model", script, env={"TABAHEAD_HOME": str(home)}) as client:
+        client.initialize()
+        work(client)
+        client.request("shutdown")
+        client.process.kill()
+    assert json.loads(stats(home, "--json"))["requests"] == 3
+
+
 def test_a_client_that_asks_for_it_is_told_the_status(home: Path, script: str) -> None:
     with ServerProcess("--model", script, env={"TABAHEAD_HOME": str(home)}) as client:
         client.initialize(initializationOptions={"status": True})
