@@ -296,11 +296,15 @@ class Server:
     def _accept(self, *arguments: Any) -> None:
         if arguments and isinstance(arguments[0], str):
             self.session.accept(arguments[0])
+        else:
+            logger.warning("%s: its argument must be the item's id, a string", ACCEPT_COMMAND)
 
     def _accept_part(self, *arguments: Any) -> None:
         """The item's id, and how much of it is inserted by now, in units of positions."""
         if len(arguments) >= 2 and isinstance(arguments[0], str) and type(arguments[1]) is int:
             self.session.partially_accepted(arguments[0], arguments[1])
+        else:
+            logger.warning("%s: its arguments must be an id and a length", ACCEPT_PART_COMMAND)
 
     def _send_status(self, status: Status) -> None:
         if self._configuration.status:

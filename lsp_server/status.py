@@ -48,7 +48,7 @@ class Status:
     provider: str | None = None
     """Such as `CPU`; both are None while there is no model."""
     last_ms: float | None = field(default=None, compare=False)
-    """What the last answer with an item took."""
+    """What the last answer with an item took when this was told; alone it is no change."""
 
     @property
     def sentence(self) -> str:

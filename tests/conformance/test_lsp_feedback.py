@@ -130,3 +130,21 @@ def test_an_item_of_a_server_that_has_ended_is_none_of_the_next_ones(tmp_path: P
             client.request("workspace/executeCommand", commands[0])
             counted = client.totals()
     assert counted == {"shown": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("tabahead.didAcceptCompletionItem", []),
+        ("tabahead.didAcceptCompletionItem", [["x"]]),
+        ("tabahead.didPartiallyAcceptCompletionItem", ["x"]),
+        ("tabahead.didPartiallyAcceptCompletionItem", ["x", "3"]),
+    ],
+)
+def test_arguments_that_tell_nothing_are_named_in_the_log(
+    client: WiredClient, caplog: pytest.LogCaptureFixture, command: str, arguments: list[Any]
+) -> None:
+    client.initialize()
+    client.request("workspace/executeCommand", {"command": command, "arguments": arguments})
+    assert any(command in message for message in caplog.messages)
+    assert client.totals() == {}
