@@ -21,8 +21,7 @@ suite('ghost text', () => {
   let code, window;
   before(async () => {
     code = await CodeServer.start('ghost_text', { script: SCRIPT });
-    window = await code.open();
-    await window.ready();
+    window = await code.openReady();
   });
   after(() => code?.stop());
   const check = (title, body) => scenario(title, () => window, body);

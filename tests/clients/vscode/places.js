@@ -1,5 +1,6 @@
 // Where things lie, and which tools a test run needs; nothing else knows a path.
 
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { createRequire } from 'node:module';
@@ -21,6 +22,13 @@ export function emptyFolder(name) {
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
   return folder;
+}
+
+/** Where the models lie that `make test-vscode` has fetched, and what was measured of them. */
+export function cacheFolder() {
+  const args = ['-P', '-m', 'lsp_server', 'models', 'path', 'smollm2-135m'];
+  const model = execFileSync(PYTHON, args, { encoding: 'utf8' }).trim();
+  return path.resolve(model, '../../..');
 }
 
 export function chromium() {

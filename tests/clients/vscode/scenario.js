@@ -10,12 +10,21 @@ export function suite(title, body) {
 
 /** `window` is asked for when the test runs. */
 export function scenario(title, window, body) {
-  test(title, async () => {
+  test(title, async (context) => {
     try {
-      await body();
+      await body(context);
     } catch (failure) {
-      await window().screenshot(`failed-${title.replaceAll(/\W+/g, '-')}`);
+      await picture(window(), title, failure);
       throw failure;
     }
   });
+}
+
+/** The failure counts, whether or not there can be a picture of it. */
+async function picture(window, title, failure) {
+  try {
+    await window.screenshot(`failed-${title.replaceAll(/\W+/g, '-')}`);
+  } catch (error) {
+    failure.message += ` (no picture: ${error.message})`;
+  }
 }

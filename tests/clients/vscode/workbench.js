@@ -14,9 +14,12 @@ const POSITION = '#status\\.editor\\.selection';
 const SERVER_STATE = '#tabahead\\.tabahead\\.status';
 
 export class Workbench {
-  static async open(page, address, workspace) {
+  /** `url` shows a workspace; `settingsFile` has its user's settings. */
+  static async open(page, url, settingsFile) {
     const self = new Workbench(page);
-    await page.goto(`${address}/?folder=${workspace}`, { waitUntil: 'domcontentloaded' });
+    self.settingsFile = settingsFile;
+    await page.addInitScript(`window.readGhost = ${readGhost}`);
+    await page.goto(url, { waitUntil: 'domcontentloaded' });
     await page.waitForSelector('.explorer-folders-view', { timeout: DEADLINE_MS });
     return self;
   }
@@ -48,10 +51,19 @@ export class Workbench {
   async #pick(key, text, label) {
     await this.page.keyboard.press(key);
     const box = this.page.locator('.quick-input-widget:visible');
-    await box.locator('input[type=text]').first().fill(key === 'F1' ? `>${text}` : text);
+    await box
+      .locator('input[type=text]')
+      .first()
+      .fill(key === 'F1' ? `>${text}` : text);
     await box.locator('.monaco-list-row.focused', { hasText: label }).waitFor();
     await this.page.keyboard.press('Enter');
     await box.waitFor({ state: 'hidden' });
+  }
+
+  /** Typed, brackets and quotes would be closed a second time. */
+  async #paste(text) {
+    await this.page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
+    await this.press('Control+V');
   }
 
   type(text) {
@@ -72,32 +84,76 @@ export class Workbench {
     return this.page.getAttribute(SERVER_STATE, 'aria-label');
   }
 
+  /** What the entry shows. */
+  statusText() {
+    return this.page.textContent(SERVER_STATE);
+  }
+
+  /** Click the entry; the labels of its menu. */
+  async menu() {
+    await this.page.click(SERVER_STATE);
+    const labels = this.page.locator('.quick-input-widget:visible .label-name');
+    await labels.first().waitFor();
+    return (await labels.allTextContents()).map((label) => label.trim());
+  }
+
+  /** Make `settings` those of the user, in the editor of settings.json, and come back. */
+  async saveSettings(settings) {
+    const { file } = this;
+    const tab = `.tab.active[data-resource-name="${path.basename(this.settingsFile)}"]`;
+    await this.command('Preferences: Open User Settings (JSON)');
+    await this.page.waitForSelector(tab);
+    this.file = this.settingsFile;
+    await eventually(() => this.press('Control+A').then(() => this.position()), /selected/);
+    await this.#paste(JSON.stringify(settings));
+    await this.page.waitForSelector(`${tab}.dirty`);
+    await this.expectSaved(JSON.stringify(settings));
+    await this.show(file);
+  }
+
   /** The server serves: what is typed from now on is completed. */
-  async ready() {
-    await eventually(() => this.serverState(), /scripted/, 'the status bar');
+  async ready(model = /scripted/) {
+    await eventually(() => this.serverState(), model, 'the status bar');
   }
 
-  /** The grey text that is shown, `null` where there is none. */
+  /** The grey text that is shown, `null` where there is none; read behind a frame, drawn whole. */
   ghost() {
-    return this.page.evaluate(readGhost);
+    return this.page.evaluate(async () => {
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      return window.readGhost();
+    });
   }
 
-  async expectGhost(text) {
-    await eventually(() => this.ghost(), text, 'ghost text');
+  expectGhost(text) {
+    return eventually(() => this.ghost(), text, 'ghost text');
+  }
+
+  /**
+   * Ask by key, again where nothing came: a setting takes a moment to arrive. An answer has a second
+   * before it is asked for anew, which would cancel it.
+   */
+  async expectGhostByKey(text) {
+    const ask = async () => {
+      await this.press('Alt+\\');
+      const isShown = () => window.readGhost() !== null;
+      // Whether it came in time is what is read next.
+      await this.page.waitForFunction(isShown, null, { timeout: 1000 }).catch(() => undefined);
+      return this.ghost();
+    };
+    return eventually(ask, text, 'ghost text');
   }
 
   /** Every different ghost text that is drawn while `body` runs, `null` for moments without. */
   async ghostsDuring(body) {
-    await this.page.evaluate((source) => {
-      const read = new Function(`return (${source})()`);
+    await this.page.evaluate(() => {
       window.seen = [];
       const look = () => {
-        const ghost = read();
+        const ghost = window.readGhost();
         if (window.seen.at(-1) !== ghost) window.seen.push(ghost);
         window.watching = requestAnimationFrame(look);
       };
       look();
-    }, readGhost.toString());
+    });
     await body();
     return this.page.evaluate(() => {
       cancelAnimationFrame(window.watching);
@@ -111,13 +167,25 @@ export class Workbench {
     await eventually(() => fs.readFileSync(this.file, 'utf8'), text, 'the file on disk');
   }
 
-  /** The texts of the notifications in view. */
-  notifications() {
-    return this.page.locator('.notification-list-item-message').allTextContents();
+  /** Wait for a notification that says this, and clear it away; its text. */
+  async expectNotification(pattern) {
+    const messages = this.page.locator('.notification-toast .notification-list-item-message');
+    const read = async () => (await messages.allTextContents()).join('\n');
+    const text = await eventually(read, pattern, 'notification');
+    await this.command('Notifications: Clear All Notifications');
+    await messages.first().waitFor({ state: 'detached' });
+    return text;
   }
 
-  async expectNotification(pattern) {
-    await eventually(async () => (await this.notifications()).join('\n'), pattern);
+  /** Type on until the extension says that for this reason nothing was shown: an editor asks late. */
+  async expectReason(pattern) {
+    const ask = async () => {
+      await this.type('\ndef ');
+      await this.command('tabahead: Why Was Nothing Shown Here?');
+      return this.expectNotification(/^tabahead: /m);
+    };
+    await eventually(ask, pattern, 'reason');
+    assert.equal(await this.ghost(), null);
   }
 
   async screenshot(name) {
