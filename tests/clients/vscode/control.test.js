@@ -99,6 +99,14 @@ suite('control', () => {
     );
   });
 
+  check('the statistics are a page in a tab', async () => {
+    await window.command('tabahead: Show Statistics');
+    await window.page.waitForSelector('.tab.active[aria-label*="statistics"]');
+    const page = window.page.frameLocator('iframe.webview.ready').frameLocator('iframe');
+    await page.getByText(/accepted/i).first().waitFor();
+    await window.screenshot('statistics');
+  });
+
   check('a server that is killed is started again and completes', async () => {
     await code.expectNewServer(window, (old) => process.kill(old, 'SIGKILL'));
     await type('killed.py');

@@ -163,4 +163,15 @@ suite('ghost text', () => {
     await window.press('Tab');
     await window.expectSaved(`def ${BODY}`);
   });
+
+  check('a cell of a notebook is completed', async () => {
+    const cell = { cell_type: 'code', source: '', metadata: {}, outputs: [], execution_count: null };
+    const metadata = { language_info: { name: 'python' } };
+    const notebook = { cells: [cell], metadata, nbformat: 4, nbformat_minor: 5 };
+    await window.openNotebook(code.write('notebook.ipynb', JSON.stringify(notebook)));
+    await window.type('def ');
+    await window.expectGhost(BODY);
+    await window.press('Tab');
+    await window.expectSaved(/def total\(items\):.*return sum\(items\)/s);
+  });
 });

@@ -31,10 +31,11 @@ export function cacheFolder() {
   return path.resolve(model, '../../..');
 }
 
+/** The one that CHROMIUM names, on the PATH, or unpacked by `set_up.sh`. */
 export function chromium() {
-  const folders = (process.env.PATH ?? '').split(path.delimiter);
-  const onPath = folders.map((folder) => path.join(folder, 'chromium')).find(fs.existsSync);
-  return process.env.CHROMIUM ?? onPath;
+  const folders = [...(process.env.PATH ?? '').split(path.delimiter), PLACE];
+  const found = folders.map((folder) => path.join(folder, 'chromium')).find(fs.existsSync);
+  return process.env.CHROMIUM ?? found;
 }
 
 /** playwright-core lies below out/, where an import by name does not look. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what the tests in VS Code need: Chromium, code-server (VS Code served to a browser),
-# playwright-core and the packaged extension. All of it lies below out/clients/vscode, except for a
-# Chromium from apt where there is none; what is there already is left as it is.
+# playwright-core and the packaged extension. All of it lies below out/clients/vscode, but for a
+# Chromium from apt where there is none; what is there already stays.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 
@@ -19,15 +19,36 @@ if [ -e "$prefix/include/node/node.h" ]; then export npm_config_nodedir="$prefix
 
 step() { printf -- '-- %s (%ss)\n' "$1" "$SECONDS"; }
 
+# From apt; who may not install gets the same packages unpacked, and a script that starts them there.
 bring_chromium() {
-  if command -v chromium >/dev/null || [ -n "${CHROMIUM:-}" ]; then return; fi
+  local root="$PLACE/chromium-root"
+  if [ -n "${CHROMIUM:-}" ] || [ -e "$PLACE/chromium" ]; then return; fi
+  if command -v chromium >/dev/null; then return; fi
   step "Chromium"
-  if [ "$(id -u)" != 0 ]; then
-    echo "Chromium is missing: install it (apt-get install chromium), or name one in CHROMIUM." >&2
+  if ! command -v apt-get >/dev/null; then
+    echo "There is no apt here: install Chromium, and name it in CHROMIUM." >&2
     exit 1
   fi
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null
+  if [ "$(id -u)" = 0 ]; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null
+    return
+  fi
+  rm -rf "$root"
+  mkdir "$root"
+  (
+    cd "$root"
+    apt-get -s install --no-install-recommends chromium | awk '$1 == "Inst" { print $2 }' |
+      xargs apt-get download -qq
+    for package in *.deb; do dpkg -x "$package" .; done
+    rm -- *.deb
+  )
+  cat >"$PLACE/chromium" <<END
+#!/bin/sh
+export LD_LIBRARY_PATH="\$(echo '$root'/usr/lib/*-linux-gnu*)" FONTCONFIG_SYSROOT='$root'
+exec '$root/usr/lib/chromium/chromium' "\$@"
+END
+  chmod +x "$PLACE/chromium"
 }
 
 # The package's own post-install script builds more than a window needs (kerberos, a terminal) and
@@ -50,6 +71,7 @@ bring_code_server() {
     ln -s node_modules node_modules.asar # its modules are looked for under both names
   ) >/dev/null
   mv "$PLACE/unpacked/package" "$target" # complete, or not there
+  ln -sfn "$target" "$PLACE/code-server"
   rm -rf "$PLACE/unpacked"
 }
 
@@ -64,18 +86,18 @@ bring_driver() {
   npm ci --prefix "$target" --ignore-scripts >/dev/null
 }
 
+# As users install it, from what `npm run package` writes; made again where a source is newer.
 bring_extension() {
   local vsix="$EXTENSION/tabahead.vsix" installed="$PLACE/extensions"
-  local newer
-  newer="$(find "$EXTENSION" -name node_modules -prune -o -name dist -prune -o -type f -newer "$vsix" -print 2>&1)"
-  if [ -n "$newer" ]; then
+  local sources=("$EXTENSION" -name node_modules -prune -o -name dist -prune -o -type f)
+  if [ ! -e "$vsix" ] || [ -n "$(find "${sources[@]}" -newer "$vsix" -print)" ]; then
     step "the extension"
     (cd "$EXTENSION" && npm ci && npm run package) >/dev/null
   fi
   if [ "$vsix" -nt "$installed" ]; then
     step "its installation"
     rm -rf "$installed"
-    XDG_CONFIG_HOME="$PLACE/install" node "$PLACE/code-server-$CODE_SERVER/out/node/entry.js" \
+    XDG_CONFIG_HOME="$PLACE/install" node "$PLACE/code-server/out/node/entry.js" \
       --user-data-dir "$PLACE/install" --extensions-dir "$installed" \
       --install-extension "$vsix" >/dev/null
     touch "$installed"
@@ -86,5 +108,4 @@ bring_chromium
 bring_code_server
 bring_driver
 bring_extension
-ln -sfn "code-server-$CODE_SERVER" "$PLACE/code-server"
 step "ready"

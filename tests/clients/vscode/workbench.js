@@ -37,6 +37,13 @@ export class Workbench {
     this.file = file;
   }
 
+  /** Show a notebook with the cursor in its first cell. */
+  async openNotebook(file) {
+    await this.#pick('Control+P', file, path.basename(file));
+    await this.page.click('.notebookOverlay .cell .monaco-editor');
+    this.file = file;
+  }
+
   /** Go to the tab of a file that is open. */
   async show(file) {
     await this.page.click(`.tab[data-resource-name="${path.basename(file)}"]`);
@@ -161,7 +168,7 @@ export class Workbench {
     });
   }
 
-  /** Save, and expect the file on disk to be exactly `text`. */
+  /** Save, and expect the file on disk to be exactly `text`, or to match where it is a pattern. */
   async expectSaved(text) {
     await this.press('Control+S');
     await eventually(() => fs.readFileSync(this.file, 'utf8'), text, 'the file on disk');
