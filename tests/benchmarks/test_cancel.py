@@ -31,8 +31,9 @@ def backend(default_model_folder) -> Iterator[EngineBackend]:
 
 
 def long_text(trial: int) -> str:
-    """More than 2,000 tokens, of which no trial has the first in common with another."""
-    return f"# {trial}\n" + "".join(LINE.format(n=1000 * trial + n) for n in range(140))
+    """Nearly 2,000 tokens, so that the window takes them all; no trial has the first in common with
+    another."""
+    return f"# {trial}\n" + "".join(LINE.format(n=1000 * (trial + 1) + n) for n in range(48))
 
 
 def stopping(

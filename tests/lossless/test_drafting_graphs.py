@@ -22,6 +22,7 @@ from lsp_server.engine.drafters.vocabulary import (
     read_draft_ids,
 )
 from lsp_server.engine.onnx_model import OnnxModel
+from lsp_server.engine.prefix import common_prefix
 from lsp_server.engine.sampling import process
 from lsp_server.engine.tokenizer import Tokenizer
 from lsp_server.engine.types import DecodeParams, DecodeStats
@@ -156,7 +157,7 @@ def test_after_every_round_the_draft_cache_is_that_of_a_fresh_prefill(models, na
         models["target"].slot("drafted"), prompt, params, drafter=source
     ):
         history += step.token_ids
-        kept = decode_module.common_prefix(own.token_ids, history)
+        kept = common_prefix(own.token_ids, history)
         assert kept >= len(history) - 2
         fresh = models[name].slot("fresh")
         fresh.truncate(0)
