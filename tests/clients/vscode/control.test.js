@@ -103,7 +103,10 @@ suite('control', () => {
     await window.command('tabahead: Show Statistics');
     await window.page.waitForSelector('.tab.active[aria-label*="statistics"]');
     const page = window.page.frameLocator('iframe.webview.ready').frameLocator('iframe');
-    await page.getByText(/accepted/i).first().waitFor();
+    await page
+      .getByText(/accepted/i)
+      .first()
+      .waitFor();
     await window.screenshot('statistics');
   });
 

@@ -165,7 +165,13 @@ suite('ghost text', () => {
   });
 
   check('a cell of a notebook is completed', async () => {
-    const cell = { cell_type: 'code', source: '', metadata: {}, outputs: [], execution_count: null };
+    const cell = {
+      cell_type: 'code',
+      source: '',
+      metadata: {},
+      outputs: [],
+      execution_count: null,
+    };
     const metadata = { language_info: { name: 'python' } };
     const notebook = { cells: [cell], metadata, nbformat: 4, nbformat_minor: 5 };
     await window.openNotebook(code.write('notebook.ipynb', JSON.stringify(notebook)));

@@ -9,6 +9,7 @@ CODE_SERVER=4.100.3 # VS Code 1.100.3, the last one that runs on Node 20
 PLACE="$PWD/out/clients/vscode"
 TESTS="$PWD/tests/clients/vscode"
 EXTENSION="$PWD/editor-clients/vscode"
+VSIX="$EXTENSION/tabahead.vsix"
 mkdir -p "$PLACE"
 
 export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
@@ -86,26 +87,31 @@ bring_driver() {
   npm ci --prefix "$target" --ignore-scripts >/dev/null
 }
 
-# As users install it, from what `npm run package` writes; made again where a source is newer.
-bring_extension() {
-  local vsix="$EXTENSION/tabahead.vsix" installed="$PLACE/extensions"
+# Made again where a source is newer.
+package_extension() {
   local sources=("$EXTENSION" -name node_modules -prune -o -name dist -prune -o -type f)
-  if [ ! -e "$vsix" ] || [ -n "$(find "${sources[@]}" -newer "$vsix" -print)" ]; then
-    step "the extension"
-    (cd "$EXTENSION" && npm ci && npm run package) >/dev/null
-  fi
-  if [ "$vsix" -nt "$installed" ]; then
-    step "its installation"
-    rm -rf "$installed"
-    XDG_CONFIG_HOME="$PLACE/install" node "$PLACE/code-server/out/node/entry.js" \
-      --user-data-dir "$PLACE/install" --extensions-dir "$installed" \
-      --install-extension "$vsix" >/dev/null
-    touch "$installed"
-  fi
+  if [ -e "$VSIX" ] && [ -z "$(find "${sources[@]}" -newer "$VSIX" -print)" ]; then return; fi
+  step "the extension"
+  (cd "$EXTENSION" && npm ci && npm run package) >/dev/null
 }
 
+install_extension() {
+  local installed="$PLACE/extensions"
+  if [ "$installed" -nt "$VSIX" ]; then return; fi
+  step "its installation"
+  rm -rf "$installed"
+  XDG_CONFIG_HOME="$PLACE/install" node "$PLACE/code-server/out/node/entry.js" \
+    --user-data-dir "$PLACE/install" --extensions-dir "$installed" \
+    --install-extension "$VSIX" >/dev/null
+  touch "$installed"
+}
+
+# Most of the time goes into compiling and waiting for registries: two at a time.
+bring_code_server &
+code_server=$!
 bring_chromium
-bring_code_server
 bring_driver
-bring_extension
+package_extension
+wait "$code_server"
+install_extension
 step "ready"
