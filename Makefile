@@ -16,9 +16,10 @@ test: $(VENV)/.dev ## unit, lossless, conformance, e2e and latency tests
 	$(BIN)/python -m pytest
 
 test-neovim: $(VENV)/.clients ## the plugin in real Neovims; what that needs goes to out/clients
-	$(BIN)/tabahead models fetch smollm2-135m
-	PYTHON=$(BIN)/python tests/clients/neovim/set_up.sh out/clients $(NEOVIMS)
-	NEOVIMS="$(NEOVIMS)" $(BIN)/python -m pytest tests/clients/neovim
+	PYTHON=$(BIN)/python tests/clients/neovim/set_up.sh out/clients $(NEOVIMS) & \
+		$(BIN)/tabahead models fetch smollm2-135m && wait $$!
+	NEOVIMS="$(NEOVIMS)" $(BIN)/python -m pytest --numprocesses 2 --dist loadscope \
+		tests/clients/neovim
 
 test-vscode: $(VENV)/.run ## the extension in a real VS Code; what that needs goes to out/clients
 	$(BIN)/tabahead models fetch smollm2-135m
@@ -55,6 +56,6 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --editable '.[cpu,syntax,dev]'
 	touch $@
 
-$(VENV)/.clients: pyproject.toml $(VENV)/.dev
+$(VENV)/.clients: pyproject.toml $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --editable '.[clients]'
 	touch $@

@@ -23,6 +23,10 @@ Start = Callable[..., Editor]
 VERSIONS = os.environ.get("NEOVIMS", "0.12 0.11").split()
 
 
+ONLY_0_12 = pytest.mark.parametrize("version", ["0.12"], indirect=True, scope="session")
+"""For what older ones do not have, or what takes long and is the same in all."""
+
+
 @pytest.fixture(params=VERSIONS, scope="session")
 def version(request: pytest.FixtureRequest) -> str:
     """0.12 draws ghost text by itself, those before leave it to the plugin."""
@@ -49,6 +53,8 @@ def start(neovim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     yield start_one
     for editor in editors:
         editor.close()
+    for editor in editors:
+        editor.wait_for_end()
 
 
 @pytest.fixture(scope="module")

@@ -32,15 +32,17 @@ SERVER = (sys.executable, "-P", "-m", "lsp_server", "--stdio")
 NAMESPACES = ("nvim.lsp.inline_completion", "tabahead")
 
 
-def eventually(look: Callable[[], T], what: str, pause: float = 0.02) -> T:
+def eventually(
+    look: Callable[[], T], what: str, *, pause: float = 0.02, timeout: float = TIMEOUT
+) -> T:
     """The first true thing that `look` gives, with seconds of `pause` between two looks; fails
-    after TIMEOUT."""
-    end = time.monotonic() + TIMEOUT
+    after `timeout`."""
+    end = time.monotonic() + timeout
     while time.monotonic() < end:
         if found := look():
             return found
         time.sleep(pause)  # the editor works on its own; nobody tells when
-    raise AssertionError(f"{what}: not within {TIMEOUT:.0f} s")
+    raise AssertionError(f"{what}: not within {timeout:.0f} s")
 
 
 class Editor:
@@ -75,6 +77,7 @@ class Editor:
             "XDG_DATA_HOME": str(folder / "xdg-data"),
         }
         self._is_closed = False
+        self._last_server: psutil.Process | None = None
         self._process = subprocess.Popen(
             [
                 *(program, "--clean", "--headless", "--listen", socket),
@@ -96,11 +99,11 @@ class Editor:
         self._screen = Screen(WIDTH, HEIGHT)
 
     def close(self) -> None:
-        """End Neovim, and wait for its server to end; a second time is no error."""
+        """End Neovim; a second time is no error. Its server ends a little later: `wait_for_end`."""
         if self._is_closed:
             return
         self._is_closed = True
-        server = self.server()
+        self._last_server = self.server()
         errors: list[str] = []
         try:
             errors = self._errors()
@@ -114,10 +117,14 @@ class Editor:
         finally:
             self._watchdog.cancel()
             self._process.kill()
+        assert errors == [], errors
+
+    def wait_for_end(self) -> None:
+        """After `close`: until the server has ended, and written what it has to write."""
+        server = self._last_server
         if server is not None:
             psutil.wait_procs([server], TIMEOUT)
             assert not server.is_running(), "the server outlives its editor"
-        assert errors == [], errors
 
     def _errors(self) -> list[str]:
         """What Neovim has told of faults of its own or of the plugin."""
@@ -202,6 +209,15 @@ class Editor:
 
     def status(self) -> dict[str, str]:
         return self.lua("return require('tabahead').status()")
+
+    def reason(self) -> str | None:
+        """Why the server's last answer here has no text; None: it has, or there is no answer."""
+        answer = self.lua(
+            "local params = { textDocument = vim.lsp.util.make_text_document_params() }"
+            " local answers = vim.lsp.buf_request_sync(0, 'tabahead/explain', params, 5000) or {}"
+            " return select(2, next(answers))"
+        )
+        return ((answer or {}).get("result") or {}).get("reason")
 
     def screen(self) -> Screen:
         """All that Neovim has drawn by now."""

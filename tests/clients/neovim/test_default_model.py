@@ -12,11 +12,17 @@ from tests.clients.neovim.editor import SERVER, eventually
 SAMPLE = ROOT / "tests" / "samples" / "shopping.py"
 
 
+@pytest.fixture(scope="session")
+def home(tmp_path_factory):
+    """One for all versions: what the server measures of the machine is kept there."""
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(scope="module")
-def editor(start, default_model_folder, tmp_path_factory):
+def editor(start, default_model_folder, home):
     return start(
         {"cmd": [*SERVER, "--model", str(default_model_folder)]},
-        environment={"TABAHEAD_HOME": str(tmp_path_factory.mktemp("home"))},
+        environment={"TABAHEAD_HOME": str(home)},
     )
 
 
@@ -42,16 +48,27 @@ def test_the_sample_is_completed_and_shown(editor, version):
     assert editor.text() == before + ghost
 
 
+def two_suggestions(editor):
+    """The first and the second, somewhere: under load there may be time for one only."""
+    pattern = re.compile(r" \(2/\d\)$")
+    for start in ("total += ", "total = total + ", "self.prices["):
+        editor.type(f"<Esc>Gcc{start}<M-Bslash>")
+        first = editor.wait_for_any_ghost()
+        editor.type("<M-]>")
+        try:
+            eventually(lambda: any(map(pattern.search, editor.screen().lines())), "", timeout=8.0)
+        except AssertionError:  # another place, then
+            continue
+        return first, pattern.sub("", editor.ghost() or "")
+    raise AssertionError("nowhere was there a second suggestion")
+
+
 def test_further_suggestions_are_asked_for_and_one_can_go_back(editor):
     editor.edit("shopping.py", SAMPLE.read_bytes())
-    editor.type("GA<M-Bslash>")
-    first = editor.wait_for_any_ghost()
-    editor.type("<M-]>")
-    pattern = re.compile(r"\(2/\d\)")
-    eventually(lambda: any(map(pattern.search, editor.screen().lines())), "the second")
-    second = re.sub(r" \(\d/\d\)$", "", editor.ghost() or "")
+    first, second = two_suggestions(editor)
+    before = editor.text()
     assert second != first
     editor.type("<M-[>")
     eventually(lambda: (editor.ghost() or "").startswith(first), "the first again")
     editor.type("<M-]><Tab>")
-    assert editor.text().endswith(f"total += {second}")
+    assert editor.text() == before + second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.clients.neovim.conftest import ONLY_0_12
 from tests.clients.neovim.editor import eventually
 
 HEAD = "def area(width, height):\n"
@@ -23,8 +24,6 @@ SCRIPT = {
     "slow = a": "bc",
     "slow = ab": "c_now",
 }
-ONLY_0_12 = pytest.mark.parametrize("version", ["0.12"], indirect=True, scope="session")
-"""For what older ones do not have."""
 
 
 @pytest.fixture(scope="module")
@@ -276,8 +275,9 @@ def test_neovims_own_display_can_be_turned_off_and_on(editor):
     editor.wait_for_ghost("th * height")
 
 
-def test_own_marks_can_be_chosen_and_are_drawn_once(scripted, version):
-    everywhere = "lua vim.lsp.inline_completion.enable()" if version == "0.12" else "echo"
+@ONLY_0_12
+def test_own_marks_can_be_chosen_and_are_drawn_once(scripted):
+    everywhere = "lua vim.lsp.inline_completion.enable()"
     other = scripted(SCRIPT, {"display": "extmark"}, before=[everywhere])
     other.edit("main.c", 'int main(void) {\n    printf("");\n')
     other.type('jf"a')

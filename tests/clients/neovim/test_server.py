@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.clients.neovim.conftest import ONLY_0_12
 from tests.clients.neovim.editor import eventually
 
 OFF = "tabahead \N{EN DASH}"
@@ -24,19 +25,25 @@ def show(editor):
     editor.wait_for_ghost("computed(1)")
 
 
-def hidden(editor):
-    """Type as before, and nothing comes: known from the server's answer."""
-    editor.type("<Esc>ccvalue =")
-    editor.type(" ")
-    return eventually(lambda: editor.ghost() is None, "no ghost text")
+def type_until(editor, look, what):
+    """What has changed behind the server's back is seen by an answer to a later key."""
+
+    def look_or_type():
+        if found := look():
+            return found
+        editor.type("<BS> ")
+        return None
+
+    eventually(look_or_type, what, pause=0.5)
 
 
 def explanation(editor, part):
-    def look():
-        editor.nvim.command("Tabahead explain")
-        return next((notice for notice in editor.notices() if part in notice), None)
-
-    return eventually(look, f"the explanation {part!r}, not {editor.notices()[-3:]}")
+    """The notice of `:Tabahead explain`."""
+    num_before = len(editor.notices())
+    editor.nvim.command("Tabahead explain")
+    notices = eventually(lambda: editor.notices()[num_before:], "an explanation")
+    assert part in notices[-1]
+    return notices[-1]
 
 
 def test_a_server_that_is_killed_is_started_again_and_serves_all_buffers(editor):
@@ -58,19 +65,11 @@ def test_a_setting_that_is_changed_while_the_server_runs_is_heeded_and_explained
     editor.edit("settings.py")
     show(editor)
     editor.lua("require('tabahead').configure({ languages_off = { 'python' } })")
-    explained = eventually(
-        lambda: hidden(editor) and explanation(editor, "(excluded)"), "the setting is heeded"
-    )
-    assert "languages_off" in explained or "python" in explained
+    type_until(editor, lambda: editor.reason() == "excluded", "the setting is heeded")
+    assert editor.ghost() is None
+    assert "`languages_off`" in explanation(editor, "(excluded)")
     editor.lua("require('tabahead').configure({ languages_off = {} })")
-
-    def type_again():
-        found = editor.ghost()
-        if not found:
-            editor.type("<BS> ")
-        return found == "computed(1)"
-
-    eventually(type_again, "ghost text", pause=0.5)
+    type_until(editor, lambda: editor.ghost() == "computed(1)", "the setting is heeded")
 
 
 def test_an_unknown_setting_is_reported_by_the_server(scripted):
@@ -83,6 +82,7 @@ def test_an_excluded_file_says_why_nothing_is_shown(editor):
     editor.edit(".env", "value = \n")
     editor.type("Go")
     editor.type("value = ")
+    eventually(lambda: editor.reason() == "secret", "an answer")
     explanation(editor, "(secret)")
     assert editor.ghost() is None
     eventually(lambda: editor.status()["kind"] == "inactive", "the status says it too")
@@ -105,7 +105,8 @@ def test_paused_nothing_is_shown_until_it_goes_on(editor):
     show(editor)
     editor.nvim.command("Tabahead pause 10")
     eventually(lambda: editor.status()["kind"] == "inactive", "the status says so")
-    hidden(editor)
+    type_until(editor, lambda: editor.reason() == "paused", "the pause is heeded")
+    assert editor.ghost() is None
     explanation(editor, "(paused)")
     editor.nvim.command("Tabahead resume")
     editor.wait_for_ghost("computed(1)")  # without another key
@@ -134,7 +135,8 @@ def test_off_in_one_buffer_is_on_in_the_others(editor):
     show(editor)
     editor.nvim.command("Tabahead toggle")
     assert editor.ghost() is None
-    hidden(editor)
+    editor.type("<BS> ")
+    assert editor.ghost() is None
     explanation(editor, "off in this buffer")
     assert editor.lua("return require('tabahead').statusline()") == OFF
     editor.type("<Esc>")
@@ -152,7 +154,7 @@ def test_a_file_of_another_folder_brings_its_folder(editor):
     (root / "tabahead.toml").write_text('exclude = ["*.py"]\n')
     editor.edit("elsewhere/alone.py")
     editor.type("ivalue = ")
-    explanation(editor, "(excluded)")
+    type_until(editor, lambda: editor.reason() == "excluded", "the folder's settings are read")
     editor.type("<Esc>")
 
 
@@ -166,6 +168,7 @@ def test_what_is_accepted_is_reported_whole_and_in_part(scripted):
     editor.type("<M-Right>")
     editor.type("<Esc>")
     editor.close()
+    editor.wait_for_end()
     command = [sys.executable, "-P", "-m", "lsp_server", "stats", "--json"]
     printed = subprocess.run(
         command, env=editor.environment, capture_output=True, check=True, text=True
@@ -194,6 +197,7 @@ def test_the_workspace_is_not_on_the_import_path(scripted):
     assert not (editor.folder / "run").exists()
 
 
+@ONLY_0_12
 def test_a_server_that_ends_again_and_again_is_given_up_with_a_clear_message(start):
     command = [sys.executable, "-c", "raise SystemExit(3)", "--stdio"]
     editor = start({"cmd": command})
