@@ -108,7 +108,7 @@ export class CodeServer {
     await window.ready();
     await window.edit(this.write('first.py', ''), 1, 1);
     await window.type('def ');
-    await window.expectGhostByKey(/./);
+    await window.expectGhostAgain(/./);
     return window;
   }
 

@@ -46,7 +46,7 @@ suite('control', () => {
     await window.expectGhost(null);
     await window.expectReason(/paused/i);
     await window.command('tabahead: Resume');
-    await window.expectGhostByKey(GHOST);
+    await window.expectGhostAgain(GHOST);
   });
 
   check('a file is left alone once it is turned off there, and no other', async () => {
@@ -58,7 +58,7 @@ suite('control', () => {
     await window.expectGhost(GHOST);
     await window.show(code.path('off.py'));
     await window.command('tabahead: Turn Off or On in This File');
-    await window.expectGhostByKey(GHOST);
+    await window.expectGhostAgain(GHOST);
   });
 
   check('a language that is switched off while the window is open is left alone', async () => {
@@ -67,7 +67,7 @@ suite('control', () => {
     await window.saveSettings({ ...code.settings, 'tabahead.languages_off': ['python'] });
     await window.expectReason(/python/i);
     await window.saveSettings(code.settings);
-    await window.expectGhostByKey(GHOST);
+    await window.expectGhostAgain(GHOST);
   });
 
   check(
