@@ -117,7 +117,7 @@ suite('ghost text', () => {
 
   check('emoji left of the cursor move nothing', async () => {
     const emoji = '\u{1F600}\u{1F469}\u200D\u{1F469}\u200D\u{1F467}';
-    await start('emoji.js', `log("${emoji}")\n|`);
+    await start('emoji.py', `log("${emoji}")\n|`);
     await window.page.keyboard.insertText(`log("${emoji}"); `);
     await window.type('return ');
     await window.expectGhost('first + second');
