@@ -45,6 +45,14 @@ def eventually(
     raise AssertionError(f"{what}: not within {timeout:.0f} s")
 
 
+def connect(socket: Path) -> pynvim.Nvim | None:
+    """None: nobody listens there yet."""
+    try:
+        return pynvim.attach("socket", path=str(socket))
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+
+
 class Editor:
     """One Neovim in a folder of its own; `close` ends it and its server."""
 
@@ -92,8 +100,7 @@ class Editor:
         self._watchdog = threading.Timer(LIFE, self._process.kill)
         self._watchdog.daemon = True
         self._watchdog.start()
-        eventually(socket.exists, "Neovim starts")
-        self.nvim = pynvim.attach("socket", path=str(socket))
+        self.nvim: pynvim.Nvim = eventually(lambda: connect(socket), "Neovim starts")
         # With messages drawn elsewhere, none waits for somebody to press Enter.
         self.nvim.ui_attach(WIDTH, HEIGHT, rgb=True, ext_linegrid=True, ext_messages=True)
         self._screen = Screen(WIDTH, HEIGHT)

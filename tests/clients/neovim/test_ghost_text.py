@@ -10,7 +10,9 @@ from tests.clients.neovim.editor import eventually
 HEAD = "def area(width, height):\n"
 BODY = "result = width * height\n    return result"
 GO_HEAD = "package shapes\n\nfunc area(w, h int) int {\n"
+LOOP = "def f(x):\n    for y in x:\n        go(y)\n"
 SCRIPT = {
+    f"{LOOP}        ": "    return x\n",
     f"{HEAD}    return ": "width * height",
     f"{HEAD}    ": BODY,
     "def draw():\n    print(": "width, height)",
@@ -145,10 +147,22 @@ def test_before_a_closer_only_what_is_new_is_drawn_and_inserted(editor):
 def test_what_the_text_says_again_on_the_right_is_replaced(editor):
     editor.edit("main.c", 'int main(void) {\n    printf("");\n')
     editor.type('jf"a')
-    editor.wait_for_any_ghost()
+    editor.wait_for_ghost("n=%d, n")
     assert editor.screen().lines()[1] == '    printf("n=%d", n);'
     editor.type("n=<Tab>")
     assert editor.text() == 'int main(void) {\n    printf("n=%d", n);'
+
+
+def test_a_line_that_begins_further_left_than_the_cursor_is_drawn_there(editor):
+    editor.edit("leave.py", LOOP + "        \n")
+    editor.type("GA")
+    editor.wait_for_ghost("    return x")
+    assert editor.screen().lines()[3] == "    return x"
+    editor.type("<M-Right>")
+    assert editor.text() == f"{LOOP}    return"
+    assert editor.ghost() == " x"
+    editor.type("<Tab>")
+    assert editor.text() == f"{LOOP}    return x"
 
 
 def test_a_file_with_crlf_gets_crlf(editor):
@@ -258,7 +272,7 @@ def test_neovims_own_acceptance_takes_what_is_shown_too(editor):
     editor.wait_for_ghost("width * height")
     editor.freeze_server()
     editor.type("wid")
-    assert editor.lua("return vim.lsp.inline_completion.get()")
+    eventually(lambda: editor.lua("return vim.lsp.inline_completion.get()"), "Neovim has asked")
     eventually(lambda: editor.text() == f"{HEAD}    return width * height", "the acceptance")
 
 

@@ -189,9 +189,10 @@ def test_statistics_open_in_a_window(editor):
 
 
 def test_the_workspace_is_not_on_the_import_path(scripted):
-    """A module of the workspace with the name of one that the server needs is never run."""
+    """What the workspace has under the name of the server, or of what it needs, is never run."""
     command = [sys.executable, "-m", "lsp_server", "--stdio"]  # as somebody might write it
-    editor = scripted(SCRIPT, workspace={"json.py": "open('run', 'w')\n"}, command=command)
+    trap = dict.fromkeys(("lsp_server.py", "json.py"), "open('run', 'w')\n")
+    editor = scripted(SCRIPT, workspace=trap, command=command)
     editor.edit("trap.py")
     show(editor)
     assert not (editor.folder / "run").exists()

@@ -2,8 +2,10 @@
 ---
 --- It asks 200 ms after the last key, keeps what no longer fits until then, and when something is
 --- accepted in that time leaves what was typed behind it. So its requests are not sent: they are
---- how it can be told what to show, at once and as often as that changes.
+--- how it can be told what to show, at once and as often as that changes. Until it has asked, and
+--- where it draws badly, marks of our own stand in.
 local compat = require('tabahead.compat')
+local extmark = require('tabahead.display.extmark')
 
 local M = {}
 
@@ -38,21 +40,31 @@ local function item_of(client, insertion)
   }
 end
 
+--- Answer Neovim's last request, again if need be.
 ---@param bufnr integer
 ---@param list lsp.InlineCompletionItem[]
 ---@param index integer
+---@return boolean done false: it has not asked yet, and will within 200 ms
 local function give(bufnr, list, index)
   shown[bufnr] = { list = list, index = index }
   local tell = answer[bufnr]
-  if not tell then
-    return -- it has not asked yet, and will within 200 ms
-  end
   -- It fails where Neovim's side has been disabled since; enabled again, it will ask again.
-  if not pcall(tell, nil, { items = list }) then
+  if not tell or not pcall(tell, nil, { items = list }) then
     answer[bufnr] = nil
-  elseif index > 1 then
+    return false
+  end
+  if index > 1 then
     vim.lsp.inline_completion.select({ bufnr = bufnr, count = index - 1 })
   end
+  return true
+end
+
+--- It draws what stands in place of other text over that, and what begins left of the cursor from
+--- the cursor on.
+---@param item lsp.InlineCompletionItem
+---@return boolean
+local function is_drawn_well(item)
+  return item.range.start.character == item.range['end'].character
 end
 
 ---@param bufnr integer
@@ -60,18 +72,25 @@ end
 ---@param index integer
 function M.show(bufnr, insertions, index)
   local client = require('tabahead.server').client()
-  if not client then
-    return
+  if not client or not vim.lsp.inline_completion.is_enabled({ bufnr = bufnr }) then
+    return M.hide(bufnr)
   end
   local list = {}
   for _, insertion in ipairs(insertions) do
     list[#list + 1] = item_of(client, insertion)
   end
-  give(bufnr, list, index)
+  local is_for_neovim = is_drawn_well(list[index])
+  local is_told = give(bufnr, is_for_neovim and list or {}, index)
+  if is_for_neovim and is_told then
+    extmark.hide(bufnr)
+  else
+    extmark.show(bufnr, insertions, index)
+  end
 end
 
 ---@param bufnr integer
 function M.hide(bufnr)
+  extmark.hide(bufnr)
   give(bufnr, {}, 1)
 end
 
@@ -102,8 +121,9 @@ function M.start(cmd, dispatchers, spawn)
     end
     vim.schedule(function()
       done(id)
-      if answer[bufnr] and shown[bufnr] then
-        give(bufnr, shown[bufnr].list, shown[bufnr].index)
+      local now = shown[bufnr]
+      if now and give(bufnr, now.list, now.index) and #now.list > 0 then
+        extmark.hide(bufnr)
       end
     end)
     return true, id
