@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -40,6 +42,15 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole-process tests come last: what they would trip over shows sooner in a small test."""
     items.sort(key=lambda item: _LAST in item.path.parts)
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """A server in the test's own process sets it; the next test is not to be the quieter for it."""
+    logger = logging.getLogger("lsp_server")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
