@@ -63,13 +63,17 @@ bring_code_server() {
   (
     cd "$PLACE/unpacked"
     tar xzf "$(npm pack --silent "code-server@$CODE_SERVER")"
+    (
+      cd package/lib/vscode
+      npm install --omit=dev --ignore-scripts
+      # Compiled for minutes of use: to optimise it takes longer than it saves.
+      CXXFLAGS=-O0 npm rebuild @vscode/spdlog native-watchdog
+      ln -s node_modules node_modules.asar # its modules are looked for under both names
+    ) &
     cd package
     npm install --omit=dev --ignore-scripts
     npm rebuild argon2 --build-from-source
-    cd lib/vscode
-    npm install --omit=dev --ignore-scripts
-    npm rebuild @vscode/spdlog native-watchdog
-    ln -s node_modules node_modules.asar # its modules are looked for under both names
+    wait $!
   ) >/dev/null
   mv "$PLACE/unpacked/package" "$target" # complete, or not there
   ln -sfn "$target" "$PLACE/code-server"
@@ -106,7 +110,7 @@ install_extension() {
   touch "$installed"
 }
 
-# Most of the time goes into compiling and waiting for registries: two at a time.
+# Most of the time goes into compiling and waiting for registries: side by side.
 bring_code_server &
 code_server=$!
 bring_chromium
