@@ -27,7 +27,7 @@ def test_memory_stays_below_500_mb_after_a_prompt_of_1000_tokens(default_model_f
     client = StdioClient(str(default_model_folder))
     client.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
     client.notify("initialized", {})
-    uri, text = "untitled:long.py", long_source(120)
+    uri, text = "untitled:long.py", long_source(68)
     document = {"uri": uri, "languageId": "python", "version": 1, "text": text}
     client.notify("textDocument/didOpen", {"textDocument": document})
     ask = {
