@@ -100,7 +100,11 @@ class Editor:
         self._watchdog = threading.Timer(LIFE, self._process.kill)
         self._watchdog.daemon = True
         self._watchdog.start()
-        self.nvim: pynvim.Nvim = eventually(lambda: connect(socket), "Neovim starts")
+        try:
+            self.nvim: pynvim.Nvim = eventually(lambda: connect(socket), "Neovim starts")
+        except AssertionError:
+            self._process.kill()
+            raise
         # With messages drawn elsewhere, none waits for somebody to press Enter.
         self.nvim.ui_attach(WIDTH, HEIGHT, rgb=True, ext_linegrid=True, ext_messages=True)
         self._screen = Screen(WIDTH, HEIGHT)
