@@ -200,10 +200,6 @@ export class Workbench {
     fs.mkdirSync(SCREENSHOTS, { recursive: true });
     await this.page.screenshot({ path: path.join(SCREENSHOTS, `vscode-${name}.png`) });
   }
-
-  close() {
-    return this.page.context().close();
-  }
 }
 
 /** In the page: the rest of the cursor's line is in the text, further lines are in a zone below. */
