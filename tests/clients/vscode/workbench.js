@@ -151,16 +151,19 @@ export class Workbench {
     return eventually(ask, text, 'ghost text');
   }
 
-  /** Every different ghost text that is drawn while `body` runs, `null` for moments without. */
+  /** Every different ghost text that is drawn while `body` runs, `null` for frames without. */
   async ghostsDuring(body) {
     await this.page.evaluate(() => {
       window.seen = [];
       const look = () => {
         const ghost = window.readGhost();
         if (window.seen.at(-1) !== ghost) window.seen.push(ghost);
-        window.watching = requestAnimationFrame(look);
       };
-      look();
+      const watch = () => {
+        setTimeout(look); // once all of this frame is drawn
+        window.watching = requestAnimationFrame(watch);
+      };
+      watch();
     });
     await body();
     return this.page.evaluate(() => {
