@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from lsp_server.engine.controller import Controller
 from lsp_server.engine.cost_store import CostStore
@@ -35,6 +37,8 @@ from lsp_server.errors import SettingsError
 _MAX_DOCUMENTS = 8
 """Documents whose drafters are kept; a lookup index is rebuilt in milliseconds."""
 _CHAIN = Growth()
+_Tree = TypeVar("_Tree", StaticTree, DynamicTree)
+
 _TREE = Growth(width=3)
 """Of a draft model and of early exit."""
 _MEDUSA_TREE = StaticTree(static_paths(3))
@@ -123,29 +127,26 @@ class DraftSources:
     def open_heads(self, folder: Path) -> None:
         """Draft with trained heads. Raises ModelFilesError, TokenizerMismatchError."""
         if DrafterManifest.load(folder).kind == "medusa":
-            self._open_medusa(folder)
+            medusa = MedusaHead(folder, self._target)
+            self._add_heads("medusa", folder, medusa, _MEDUSA_TREE, partial(Medusa, medusa))
         else:
-            self._open_eagle(folder)
+            eagle = EagleHead(folder, self._target)
+            self._add_heads("eagle", folder, eagle, _EAGLE_TREE, partial(Eagle, eagle))
 
-    def _open_medusa(self, folder: Path) -> None:
-        head = MedusaHead(folder, self._target)
-        cost = self._measured("medusa", folder / DRAFTER_MANIFEST_NAME, head.measure)
+    def _add_heads(
+        self,
+        name: str,
+        folder: Path,
+        head: MedusaHead | EagleHead,
+        tree: _Tree,
+        drafter: Callable[[OnnxSlot, _Tree | None, DraftCost], Medusa | Eagle],
+    ) -> None:
+        cost = self._measured(name, folder / DRAFTER_MANIFEST_NAME, head.measure)
 
-        def make(uri: str, slot: OnnxSlot, trees: bool) -> Medusa:
-            return Medusa(head, slot, _MEDUSA_TREE if trees else None, cost)
+        def make(uri: str, slot: OnnxSlot, trees: bool) -> Medusa | Eagle:
+            return drafter(slot, tree if trees else None, cost)
 
-        manifest = head.manifest
-        self._add("medusa", Opened(make, cost, manifest, _MEDUSA_TREE, manifest.trained))
-
-    def _open_eagle(self, folder: Path) -> None:
-        head = EagleHead(folder, self._target)
-        cost = self._measured("eagle", folder / DRAFTER_MANIFEST_NAME, head.measure)
-
-        def make(uri: str, slot: OnnxSlot, trees: bool) -> Eagle:
-            return Eagle(head, slot, _EAGLE_TREE if trees else None, cost)
-
-        manifest = head.manifest
-        self._add("eagle", Opened(make, cost, manifest, _EAGLE_TREE, manifest.trained))
+        self._add(name, Opened(make, cost, head.manifest, tree, head.manifest.trained))
 
     def open_early_exit(self) -> None:
         """Draft with the target's own first layers. Raises ModelFilesError if it has no exit."""

@@ -183,7 +183,12 @@ class Played:
 def test_what_is_taken_counts_once_and_what_is_typed_never(play, before, after, encoding):
     """However the client tells of it, before the edit or after it, or not at all."""
     text, acts = play
-    asyncio.run(_play(Played(before, text, after, encoding), acts))
+    played = Played(before, text, after, encoding)
+    asyncio.run(_play(played, acts))
+    is_whole = acts[-1].is_taken and acts[-1].end == len(text)
+    assert played.num_accepted == is_whole
+    assert played.num_parts == sum(act.is_taken for act in acts) - is_whole
+    assert played.num_seen == 1
 
 
 async def _play(played: Played, acts: list[Act]) -> None:
@@ -200,10 +205,6 @@ async def _play(played: Played, acts: list[Act]) -> None:
         assert played.num_taken == expected
         if act.asks and at < len(played.text):
             played.send(at)
-    is_whole = acts[-1].is_taken and at == len(played.text)
-    assert played.num_accepted == is_whole
-    assert played.num_parts == sum(act.is_taken for act in acts) - is_whole
-    assert played.num_seen == 1
 
 
 @given(code, items, code, code, st.sampled_from(Encoding))

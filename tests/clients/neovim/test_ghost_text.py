@@ -42,10 +42,15 @@ def fresh(editor):
     editor.nvim.command("%bwipeout!")
 
 
-def test_what_the_server_suggests_is_drawn_behind_the_cursor(editor):
+def show_product(editor):
+    """Ghost text for the rest of a line."""
     editor.edit("shapes.py", HEAD)
     editor.type("Goreturn ")
     editor.wait_for_ghost("width * height")
+
+
+def test_what_the_server_suggests_is_drawn_behind_the_cursor(editor):
+    show_product(editor)
     assert editor.screen().lines()[1] == "    return width * height"
     assert editor.text() == f"{HEAD}    return "
 
@@ -59,9 +64,7 @@ def test_several_lines_are_drawn_below_each_other(editor):
 
 
 def test_typing_what_is_shown_keeps_the_rest_without_the_server(editor):
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.freeze_server()
     for typed in ("w", "id", "th "):
         editor.type(typed)
@@ -70,9 +73,7 @@ def test_typing_what_is_shown_keeps_the_rest_without_the_server(editor):
 
 
 def test_typing_something_else_takes_the_ghost_away_without_the_server(editor):
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.freeze_server()
     editor.type("x")
     assert editor.ghost() is None
@@ -81,9 +82,7 @@ def test_typing_something_else_takes_the_ghost_away_without_the_server(editor):
 
 def test_accepting_at_once_after_typing_leaves_nothing_behind(editor):
     """Neovim 0.12's own acceptance leaves what was typed in the last 200 ms behind the text."""
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.freeze_server()
     editor.type("wid<Tab>")
     assert editor.text() == f"{HEAD}    return width * height"
@@ -92,9 +91,7 @@ def test_accepting_at_once_after_typing_leaves_nothing_behind(editor):
 
 
 def test_keys_typed_right_after_accepting_come_behind_the_text(editor):
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.type("<Tab> + 1")
     assert editor.text() == f"{HEAD}    return width * height + 1"
 
@@ -119,9 +116,7 @@ def test_a_word_a_line_and_the_rest_are_accepted_one_after_the_other(editor):
 
 
 def test_one_undo_takes_back_what_was_accepted_and_no_more(editor):
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.type("<Tab> + 1<Esc>")
     assert editor.text() == f"{HEAD}    return width * height + 1"
     editor.type("u")
@@ -267,20 +262,17 @@ def test_an_overtaken_request_is_cancelled(editor):
 
 @ONLY_0_12
 def test_neovims_own_acceptance_takes_what_is_shown_too(editor):
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.freeze_server()
     editor.type("wid")
     eventually(lambda: editor.lua("return vim.lsp.inline_completion.get()"), "Neovim has asked")
     eventually(lambda: editor.text() == f"{HEAD}    return width * height", "the acceptance")
+    assert editor.ghost() is None
 
 
 @ONLY_0_12
 def test_neovims_own_display_can_be_turned_off_and_on(editor):
-    editor.edit("shapes.py", HEAD)
-    editor.type("Goreturn ")
-    editor.wait_for_ghost("width * height")
+    show_product(editor)
     editor.lua("vim.lsp.inline_completion.enable(false, { bufnr = 0 })")
     editor.type("w")
     assert editor.ghost() is None

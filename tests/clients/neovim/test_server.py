@@ -59,6 +59,8 @@ def test_a_server_that_is_killed_is_started_again_and_serves_all_buffers(editor)
         eventually(editor.is_attached, f"the new server knows {name}")
         show(editor)
         editor.type("<Esc>")
+    assert not old.is_running()
+    assert editor.server().is_running()
 
 
 def test_a_setting_that_is_changed_while_the_server_runs_is_heeded_and_explained(editor):
@@ -75,7 +77,7 @@ def test_a_setting_that_is_changed_while_the_server_runs_is_heeded_and_explained
 def test_an_unknown_setting_is_reported_by_the_server(scripted):
     editor = scripted(SCRIPT, {"settings": {"modee": "line"}})
     editor.edit("unknown.py")
-    editor.wait_for_notice("`mode`")
+    assert "modee" in editor.wait_for_notice("`mode`")
 
 
 def test_an_excluded_file_says_why_nothing_is_shown(editor):
@@ -98,6 +100,7 @@ def test_a_buffer_without_a_name_says_why_nothing_is_shown(editor):
     editor.nvim.command(f"write {path}")
     eventually(editor.is_attached, "the server knows it once it is written")
     show(editor)
+    assert editor.reason() is None
 
 
 def test_paused_nothing_is_shown_until_it_goes_on(editor):
@@ -121,6 +124,7 @@ def test_a_pause_outlives_the_server(editor):
     eventually(lambda: "aused" in editor.status()["message"], "it is paused too")
     editor.nvim.command("Tabahead resume")
     show(editor)
+    assert editor.status()["kind"] == "normal"
 
 
 def test_a_pause_of_no_time_is_refused(editor):
