@@ -89,6 +89,8 @@ class Session:
         self._answers: dict[str, tuple[int, Answer]] = {}
         """Document -> its latest request that has been answered, by number, and the answer."""
         self._request_numbers = count(1)
+        self._newest: dict[str, int] = {}
+        """Document -> the number of the latest request that was begun for it."""
         self._is_paused = False
         self._acceptance = Acceptance(
             documents,
@@ -160,6 +162,7 @@ class Session:
         self.documents.close(uri)
         self._acceptance.cleared(uri)
         self._answers.pop(uri, None)
+        self._newest.pop(uri, None)
         self._answering.stop(uri, Reason.STALE)
 
     def explain(self, uri: str) -> dict[str, Any] | None:
@@ -189,7 +192,7 @@ class Session:
         started, number = time.perf_counter(), next(self._request_numbers)
         answer = Answer(Reason.CANCELLED)
         try:
-            answer = await self._answer(params)
+            answer = await self._answer(params, number)
         finally:
             self._record(params.uri, number, answer)
             if not answer.items and answer.reason not in KEEPS_SCREEN:
@@ -197,16 +200,20 @@ class Session:
             self._listener.answered(answer, (time.perf_counter() - started) * 1000)
         return answer
 
-    async def _answer(self, params: InlineCompletionParams) -> Answer:
+    async def _answer(self, params: InlineCompletionParams, number: int) -> Answer:
         snapshot = self.documents.snapshot(params.uri)
         if isinstance(snapshot, Reason):
             return Answer(snapshot)
         if params.version is not None and params.version != snapshot.version:
             return Answer(Reason.STALE)
         options, revision = self.options, self.documents.revision(params.uri)
+        self._newest[params.uri] = number
         await options.look(params.uri)
         if self.documents.revision(params.uri) != revision:
             return Answer(Reason.STALE)
+        if self._newest[params.uri] != number:
+            # The disk may answer in between, so that the newer one had nothing to wait for.
+            return Answer(Reason.SUPERSEDED)
         if (refusal := options.refuse(snapshot)) is not None:
             self._forget(params.uri)
             return Answer(refusal.reason, message=refusal.message)

@@ -232,9 +232,9 @@ def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
     assert sorted(heard[3:]) == ["forget file:///a", "forget file:///b"]
 
 
-def test_an_earlier_request_that_ends_later_is_not_what_is_explained() -> None:
-    nothing = CompletionResult("", 2, 2, Reason.REPETITION, CompletionStats())
-    session, _ = session_with(Asked("text", nothing))
+def test_an_earlier_request_that_the_disk_holds_up_does_not_overtake_the_later() -> None:
+    engine = Asked("text")
+    session, _ = session_with(engine)
 
     async def main() -> list[Answer]:
         disk, looks = asyncio.Event(), iter([True, False])
@@ -251,7 +251,8 @@ def test_an_earlier_request_that_ends_later_is_not_what_is_explained() -> None:
         return [await asyncio.wait_for(earlier, PATIENCE), later]
 
     earlier, later = asyncio.run(main())
-    assert (earlier.reason, later.reason) == (Reason.REPETITION, None)
+    assert (earlier.reason, later.reason) == (Reason.SUPERSEDED, None)
+    assert len(engine.requests) == 1
     explained = session.explain(URI)
     assert explained is not None
     assert (explained["reason"], explained["text"]) == (None, "text")
