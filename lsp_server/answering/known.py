@@ -33,6 +33,8 @@ class Record:
 
     key: CompletionRequest
     invoked: bool
+    num_items: int
+    """Most items that the request asked for."""
     state: Frame
     """The document at the request, without a gap."""
     frame: Frame
@@ -55,6 +57,7 @@ class Record:
         return cls(
             key=spot.key,
             invoked=spot.request.invoked,
+            num_items=spot.request.num_items,
             state=spot.frame(),
             frame=spot.frame(num_left, num_right),
             left=spot.text[spot.offset - num_left : spot.offset],
@@ -74,9 +77,12 @@ class Record:
     def answer(self, spot: Spot) -> Found | None:
         """What it says at a spot: the items less what has been typed; None where it says nothing.
 
-        The items of an automatic request do not answer one by key, which asks for more of them.
+        A request by key is answered only by one that was by key and asked for as many items.
         """
-        if self.key != spot.key or (spot.request.invoked and not self.invoked):
+        if self.key != spot.key:
+            return None
+        asked = spot.request
+        if asked.invoked and not (self.invoked and self.num_items == asked.num_items):
             return None
         longest = max((len(insertion.text) for insertion in self.insertions), default=0)
         gap = self.frame.gap(spot, 2 * (len(self.left) + longest))  # line ends may be of two

@@ -152,6 +152,7 @@ def test_what_was_asked_by_key_answers_while_typing_and_not_the_reverse():
     by_key = known_at("a =·║", "total", invoked=True, num_items=3, deadline_ms=5000)
     assert find(by_key, "a =·t║") is not None
     assert find(by_key, "a =·║", invoked=True, num_items=3) is not None
+    assert find(by_key, "a =·║", invoked=True, num_items=5) is None, "the setting has changed"
     while_typing = known_at("a =·║", "total")
     assert find(while_typing, "a =·║", invoked=True, num_items=3) is None
 
