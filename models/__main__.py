@@ -252,6 +252,9 @@ class _JsonLines:
         self._ended = threading.Event()
 
     def __enter__(self) -> _JsonLines:
+        # With SIGINT this process is stopped, and a shell has what it starts in the background
+        # ignore that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=self._repeat, daemon=True).start()
         return self
 

@@ -31,6 +31,7 @@ STAND_IN = """
 """
 DEAF = "signal.signal(signal.SIGINT, signal.SIG_IGN); say('pid', os.getpid()); time.sleep(1000)"
 TIDY = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     say("pid", os.getpid())
     try:
         time.sleep(1000)

@@ -132,8 +132,11 @@ def test_a_failure_with_json_progress_is_a_sentence_on_stderr(capsys, monkeypatc
 
 
 UNREAD = """
-    import subprocess, sys
+    import signal, subprocess, sys
     from models import __main__ as command, fetch
+
+    # As a shell has it for what it starts in the background.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def stalled(name, progress, **more):
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1, stdout=-1)
