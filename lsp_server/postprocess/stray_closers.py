@@ -54,7 +54,7 @@ def _first_stray(closer: str, edit: Edit, place: Place) -> int:
     num_open = len(unclosed(place.before, closer))
     num_missing = closers_missing(place.before, place.after, closer)
     if closer != "}":  # a brace below may well close the one on this line
-        num_missing = max(num_missing, len(unclosed(kept, closer)))
+        num_missing = max(num_missing, closers_missing(kept, place.rest, closer))
     if depths[-1] < -num_missing:
         num_open = num_missing
     strays = (
