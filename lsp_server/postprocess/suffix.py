@@ -17,6 +17,10 @@ _FIRST_WORD = re.compile(r"\s*(\W*\w{2,})")
 _LOOSE = frozenset("()[]{}\"'`;,: \t")
 """What the text may re-emit with other text between."""
 _PARTNERED = frozenset("()[]{}\"'`")
+_CLOSED_AND_ON = re.compile(r"\s*([)\]}\"'`]\W*\w+)")
+"""A closer, and the beginning of what follows it."""
+_CLOSING_TAGS = re.compile(r"(\W*>)((?:</[\w.:-]+>)+)")
+"""The end of an opening tag, and the tags that an editor has set behind it."""
 
 
 def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
@@ -34,7 +38,8 @@ def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
     if not first.rstrip().endswith(rest) and _rewrites(first, rest):
         return Dropped(Reason.DUPLICATE_SUFFIX)
     kept = place.line_before[: len(place.line_before) - edit.num_left]
-    best = min(_overlaps(first, rest[:_MAX_REST]), key=lambda overlap: overlap.cost(kept, rest))
+    overlaps = _overlaps(first, rest[:_MAX_REST], is_paired=imbalance(kept + rest) == 0)
+    best = min(overlaps, key=lambda overlap: overlap.cost(kept, rest))
     is_whole = best.num_repeated == len(rest) or _closes_below(kept + first, others, rest)
     if line_break and is_whole:
         return replace(edit, num_right=len(rest))
@@ -65,12 +70,15 @@ class _Overlap:
         return imbalance(line), -self.num_repeated
 
 
-def _overlaps(text: str, rest: str) -> Iterator[_Overlap]:
+def _overlaps(text: str, rest: str, *, is_paired: bool) -> Iterator[_Overlap]:
     """Every way in which `text` can be seen to repeat a beginning of `rest`.
 
-    A closer whose opener is in `text` too is the text's own and repeats nothing.
+    A closer whose opener is in `text` too is the text's own and repeats nothing, unless all closers
+    of the line have their openers there (`is_paired`).
     """
     yield _Overlap(text, 0, 0)
+    if (own_version := _own_version(text, rest)) is not None:
+        yield own_version
     pairs = bracket_pairs(text)
     unpaired = "".join(c for index, c in enumerate(text) if index not in pairs)
     for length in range(1, len(rest) + 1):
@@ -78,10 +86,27 @@ def _overlaps(text: str, rest: str) -> Iterator[_Overlap]:
         end = len(text) if head[-1].isspace() else len(text.rstrip())
         start = end - length
         is_end = text.endswith(head, 0, end) and not _splits_word(rest, length)
-        if is_end and all(pairs.get(index, start) >= start for index in range(start, end)):
+        has_own = any(pairs.get(index, start) < start for index in range(start, end))
+        if is_end and (is_paired or not has_own):
             yield _Overlap(text[:start], 0, length)
-        elif _re_emitted(head, unpaired):
+        elif _re_emitted(head, unpaired) and not _splits_word(text[-1:] + rest[length:], 1):
             yield _Overlap(text, length, length)
+    tags = _CLOSING_TAGS.fullmatch(rest)
+    if tags is not None and tags[1] in text and text.rstrip().endswith(tags[2]):
+        yield _Overlap(text, len(rest), len(rest))
+
+
+def _own_version(text: str, rest: str) -> _Overlap | None:
+    """The text up to where it closes what the rest closes and goes on as the rest does, for a time.
+
+    `a } from 'x';` before ` } from 'y';` is `a`.
+    """
+    found = _CLOSED_AND_ON.match(rest)
+    again = found and re.search(re.escape(found[1]) + r"\b", text)
+    if not found or not again:
+        return None
+    head = text[: again.start()]
+    return _Overlap(head.rstrip() if rest[:1].isspace() else head, 0, len(found[0]))
 
 
 def _rewrites(text: str, rest: str) -> bool:
