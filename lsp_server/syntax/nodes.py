@@ -59,7 +59,8 @@ BLOCKS = frozenset(
         *("enum_variant_list", "match_block", "constructor_body", "switch_block", "switch_body"),
         *("body_statement", "block_body", "do_block", "do_group", "then", "do", "accessor_list"),
         *("enum_member_declaration_list", "statement_list", "initializer_list", "object"),
-        *("dictionary", "literal_value", "array", "list", "object_type"),
+        *("dictionary", "set", "literal_value", "array", "list", "object_type", "interface_type"),
+        *("array_expression", "array_initializer", "field_initializer_list"),
     )
 )
 """Lists of statements, members or entries: what a header or an opening bracket begins."""

@@ -31,6 +31,7 @@ SAME = [
     ("python", "if a:⏎····║⏎else:⏎····b()⏎", BLOCK),
     ("python", "class A:⏎····def f(self):⏎········║⏎⏎····def g(self):⏎········pass", BLOCK),
     ("python", "x = [⏎····║⏎]", BLOCK),
+    ("python", "x = {⏎····║⏎}", BLOCK),
     ("python", "def f(a):⏎····║⏎····return a⏎", LINE),
     ("python", "def f(a):⏎····b = ║⏎····return a⏎", LINE),
     ("python", "def f(a):⏎····b = 1⏎····║⏎⏎x = 1", LINE),
@@ -42,11 +43,15 @@ SAME = [
     ("javascript", "const a = ║⏎b();", LINE),
     ("go", "func f() {⏎→║⏎}⏎", BLOCK),
     ("go", "if err != nil {║⏎}⏎", BLOCK),
+    ("go", "type A interface {⏎→║⏎}⏎", BLOCK),
     ("go", "func f() {⏎→a()⏎→║⏎}⏎", LINE),
     ("rust", "impl T {⏎····║⏎}⏎", BLOCK),
     ("rust", "match a {⏎····║⏎}⏎", BLOCK),
+    ("rust", "fn f() {⏎····let a = A {⏎········║⏎····};⏎}⏎", BLOCK),
+    ("rust", "fn f() {⏎····let a = [⏎········║⏎····];⏎}⏎", BLOCK),
     ("rust", "fn f() {⏎····let a = ║⏎}⏎", LINE),
     ("java", "class A {⏎····void f() {⏎········║⏎····}⏎}⏎", BLOCK),
+    ("java", "class A {⏎····int[] a = {⏎········║⏎····};⏎}⏎", BLOCK),
     ("java", "class A {⏎····int x;⏎····║⏎}⏎", LINE),
 ]
 """What indentation tells as well as a grammar."""
