@@ -23,7 +23,10 @@ WINDOW = 4000
 
 _OPENERS = (":", "{", "(", "[", "=>", "->", " do", " then")
 _COMMENT = re.compile(r"\s*(#|//|--|\*|/\*)")
-_CLOSER_LINE = re.compile(r"[\])}]+[\])},;]*|end[\w ]{0,10};?|</[\w.:-]*>?")
+_CLOSER_WORDS = ("end", "done", "fi", "esac")
+_CLOSER_LINE = re.compile(
+    r"[\])}]+[\])},;]*|end[\w ]{0,10};?|(?:done|fi|esac)(?:;|\s*[<>|].*)?|</[\w.:-]*>?"
+)
 _ONE_WORD = re.compile(r"\w+[;:]?")
 _NOT_BLANK = re.compile(r"\S")
 _LINE_TAIL = ";, \t"
@@ -149,7 +152,8 @@ def closes_block(line: str) -> bool:
 def may_become_closer(line: str) -> bool:
     """True while a line that is still being written can end up as one of `closes_block`."""
     stripped = line.strip()
-    return "end".startswith(stripped) or stripped in ("<", "</") or closes_block(stripped)
+    is_word = any(word.startswith(stripped) for word in _CLOSER_WORDS)
+    return is_word or stripped in ("<", "</") or closes_block(stripped)
 
 
 def is_statement(line: str) -> bool:
