@@ -1,11 +1,13 @@
 """How much to complete at a place: the rest of the line, or a block and where it ends.
 
 By the language's grammar where there is one, else by indentation. Several lines come only where a
-block begins or the document ends, or where the user asks by key.
+block begins, a bracket is opened before its closer or the document ends, or where the user asks by
+key.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lsp_server.completion import CompletionRequest, Mode
@@ -13,6 +15,8 @@ from lsp_server.syntax import Syntax
 from lsp_server.text.brackets import OPENERS
 from lsp_server.text.indentation import indent_width
 from lsp_server.text.place import Place
+
+_CLOSERS = re.compile(r"[)\]};,\s]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,9 @@ class StopRule:
     """The text may begin on the next line."""
     block: Block | None = None
     """What begins here, if a block does."""
+    may_open: bool = False
+    """A line that ends with an opener goes on up to where that is closed, since nothing but closers
+    is right of the cursor: `f(() => {` cannot stand before `)`."""
 
     @property
     def floor(self) -> int:
@@ -61,7 +68,10 @@ def stop_rule(request: CompletionRequest, place: Place, *, in_comment: bool = Fa
         is_block = block is not None or place.at_end or request.invoked
         mode = Mode.BLOCK if is_block and rest_empty and not in_comment else Mode.LINE
     may_break = rest_empty and request.mode is not Mode.LINE
-    return StopRule(place, mode, may_break, block)
+    is_closed = not rest_empty and _CLOSERS.fullmatch(place.rest) is not None
+    is_empty = not in_comment and not place.is_above_deeper(place.line_before)
+    may_open = is_closed and is_empty and request.mode is Mode.AUTO
+    return StopRule(place, mode, may_break, block, may_open)
 
 
 def block_at(request: CompletionRequest, place: Place) -> Block | None:

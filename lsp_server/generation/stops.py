@@ -8,7 +8,7 @@ from lsp_server.postprocess.indentation import first_column
 from lsp_server.postprocess.markers import marker_start
 from lsp_server.postprocess.repetition import echo_length
 from lsp_server.postprocess.talk import code_span
-from lsp_server.text.brackets import CLOSERS, code_only
+from lsp_server.text.brackets import CLOSERS, OPENERS, bracket_pairs, code_only
 from lsp_server.text.indentation import indent_width
 from lsp_server.text.languages import Zone, language_of
 from lsp_server.text.place import closes_block, may_become_closer, repeats_next_line
@@ -35,7 +35,32 @@ def _line_stop(text: str, rule: StopRule) -> int | None:
     if rule.may_break and head == len(text):
         return None
     end = text.find("\n", head)
+    if end >= 0 and rule.may_open and _ends_open(text[:end]):
+        return _end_of_opened(text, end, rule)
     return end if end >= 0 else None
+
+
+def _ends_open(line: str) -> bool:
+    """Whether a line ends with an opener, and closes nothing but what it has opened."""
+    pairs = bracket_pairs(line)
+    closers = (index for index, character in enumerate(line) if character in CLOSERS)
+    return line.rstrip()[-1:] in OPENERS and all(index in pairs for index in closers)
+
+
+def _end_of_opened(text: str, end: int, rule: StopRule) -> int | None:
+    """The end of the line that closes what the line before `end` has opened, or of the last entry
+    of a list that it begins; `end` where a line is indented less than the cursor's before that."""
+    opener = text[:end].rstrip()[-1]
+    start = end + 1
+    while (stop := text.find("\n", start)) >= 0:
+        code, line = code_only(text[end:stop]), text[start:stop]
+        is_closed = code.count(_CLOSER_OF[opener]) > code.count(opener)
+        if is_closed and not line.rstrip().endswith(","):
+            return stop
+        if line.strip() and indent_width(line) < indent_width(rule.place.line_before):
+            return end
+        start = stop + 1
+    return None
 
 
 def _block_stop(text: str, rule: StopRule) -> int | None:

@@ -40,9 +40,11 @@ def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
     kept = place.line_before[: len(place.line_before) - edit.num_left]
     overlaps = _overlaps(first, rest[:_MAX_REST], is_paired=imbalance(kept + rest) == 0)
     best = min(overlaps, key=lambda overlap: overlap.cost(kept, rest))
-    is_whole = best.num_repeated == len(rest) or _closes_below(kept + first, others, rest)
-    if line_break and is_whole:
+    if line_break and best.num_repeated == len(rest):
         return replace(edit, num_right=len(rest))
+    for closers in (rest, rest.rstrip(";, ")):
+        if line_break and _closes_below(kept + first, others, closers):
+            return replace(edit, num_right=len(closers))
     if not best.text.strip():
         return Dropped(Reason.DUPLICATE_SUFFIX)
     return replace(edit, text=best.text, num_right=best.num_covered)

@@ -186,3 +186,16 @@ def test_an_answer_that_goes_on_a_word_without_healing_is_not_given():
     assert ask(place, "al(1)", healing=False).reason is Reason.MID_WORD
     assert ask(place, "(1)", healing=False).text == "(1)"
     assert ask(place, "al(1)", healing=False, invoked=True).text == "al(1)"
+
+
+def test_a_function_before_closers_ends_where_it_is_closed_or_with_its_line():
+    def kept(marked, raw, **options):
+        return raw[: find_stop(raw, rule_at(marked, language="typescript", **options))]
+
+    assert kept("f(║)", "() => {\n  a({}, {\n  });\n}, b);\nc();\n") == (
+        "() => {\n  a({}, {\n  });\n}, b);"
+    )
+    assert kept("  f(║)", "() => {\n    a();\nb();\n") == "() => {"
+    assert kept("f(║)\n  a();\n", "() => {\n  a();\n});\n") == "() => {"
+    assert kept("f(║, b)", "() => {\n  a();\n});\n") == "() => {"
+    assert kept("f(║)", "() => {\n  a();\n});\n", mode=LINE) == "() => {"
