@@ -12,6 +12,8 @@ from lsp_server.text.place import Place, is_statement
 
 _MIN_LOOP = {1: 3, 2: 5}
 """Lines of a block -> lines in a row that must repeat it, itself included; longer ones: twice."""
+_ONCE = re.compile(r"\s*(?:del|delete|return|raise|throw|goto|import|from|use|using|#include)\b")
+"""Statements that nobody writes twice in a row, as calls may be."""
 _MAX_PIECE = 60
 _MIN_ENDLESS = 12
 _DECORATION = re.compile(r"[-=*#~_/.+ |:]+")
@@ -79,6 +81,9 @@ def cut_loop(edit: Edit, place: Place) -> Edit | Dropped:
     """Keep one of the lines, or blocks of lines, that repeat in a row, and nothing after it."""
     kept = place.line_before[: len(place.line_before) - edit.num_left]
     lines = (kept + edit.text).split("\n")
+    is_again = place.lines_before[-1:] == (lines[0],) and kept.strip() != lines[0].strip()
+    if is_again and not place.rest.strip() and _ONCE.match(lines[0]):
+        return Dropped(Reason.REPETITION)
     for start in range(len(lines)):
         for size in range(1, (len(lines) - start) // 2 + 1):
             if _loops(lines[start:], size):
@@ -94,6 +99,8 @@ def _loops(lines: Sequence[str], size: int) -> bool:
     num_same = size
     while num_same < len(lines) and lines[num_same] == lines[num_same - size]:
         num_same += 1
+    if size == 1 and _ONCE.match(lines[0]):
+        return num_same > 1
     return num_same >= _MIN_LOOP.get(size, 2 * size)
 
 
