@@ -239,6 +239,8 @@ class Session:
             return Answer(Reason.ENGINE_ERROR, message=f"The engine failed: {error}")
         if self.documents.revision(params.uri) != revision:
             return Answer(Reason.STALE, stats=result.stats)
+        if self._newest[params.uri] != number:  # what the newer one was told stands
+            return Answer(Reason.SUPERSEDED, stats=result.stats)
         return self._answer_of(request, params.position.line, result)
 
     def _come_to(self, uri: str, offset_in: Callable[[Document], int]) -> None:

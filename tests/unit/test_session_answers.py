@@ -258,6 +258,31 @@ def test_an_earlier_request_that_the_disk_holds_up_does_not_overtake_the_later()
     assert (explained["reason"], explained["text"]) == (None, "text")
 
 
+def test_an_earlier_request_that_the_engine_holds_up_is_not_answered_after_the_later() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    class Held(Asked):
+        def __call__(self, *asked: Any) -> CompletionResult:
+            begun.set()
+            assert release.wait(PATIENCE)
+            return super().__call__(*asked)
+
+    session, _ = session_with(Held("text"))
+
+    async def main() -> list[Answer]:
+        earlier = asyncio.create_task(session.complete(params()))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        later = await session.complete(params(7, 0))
+        release.set()
+        return [await asyncio.wait_for(earlier, PATIENCE), later]
+
+    earlier, later = asyncio.run(main())
+    assert (earlier.reason, later.reason) == (Reason.SUPERSEDED, Reason.EMPTY)
+    explained = session.explain(URI)
+    assert explained is not None
+    assert explained["reason"] == Reason.EMPTY
+
+
 def test_what_the_disk_says_is_heard_before_a_document_is_judged() -> None:
     engine, refused = Asked(), set[str]()
 
