@@ -51,6 +51,7 @@ class Learning:
         self._given: OrderedDict[str, None] = OrderedDict()
         """URIs of which the inference thread may hold text, closed ones too."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reconsidering: asyncio.Task[None] | None = None
 
     def learn(self, uri: str, judge: Judge) -> None:
         """Let the inference thread take note of an open document, unless it is refused."""
@@ -70,8 +71,11 @@ class Learning:
         done.add_done_callback(_report)
 
     def reconsider(self, judge: Judge, drop: Callable[[str], None]) -> None:
-        """The settings have changed: what they refuse now is not kept. `drop` is told of it too."""
-        self._start(self._reconsider(judge, drop))
+        """The settings have changed: what they refuse now is not kept. `drop` is told of it too.
+        What those before would refuse does not count any more."""
+        if self._reconsidering is not None:
+            self._reconsidering.cancel()
+        self._reconsidering = self._start(self._reconsider(judge, drop))
 
     async def _reconsider(self, judge: Judge, drop: Callable[[str], None]) -> None:
         for uri in list(self._given):
@@ -102,10 +106,11 @@ class Learning:
         done.add_done_callback(_report)
         return True
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _report(done: asyncio.Future[None]) -> None:

@@ -232,6 +232,35 @@ def test_what_is_refused_from_now_on_is_forgotten_once_closed_or_not() -> None:
     assert sorted(heard[3:]) == ["forget file:///a", "forget file:///b"]
 
 
+def test_settings_that_are_taken_back_before_the_disk_answers_forget_nothing() -> None:
+    forgotten: list[str] = []
+
+    async def main() -> None:
+        session = Session(Scheduler(), DocumentStore(), Listener(forget=forgotten.append))
+        session.documents.open(URI, "python", 1, "x = ")
+        session.use(Engine(Asked()))
+        await session.complete(params())
+        disk, asked = asyncio.Event(), asyncio.Event()
+
+        async def look(uri: str) -> None:
+            asked.set()
+            await disk.wait()
+
+        allowed = session.options
+        session.options = RequestOptions(refuse=lambda s: Refusal(Reason.EXCLUDED), look=look)
+        session.reconsider()
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        session.options = allowed
+        session.reconsider()
+        disk.set()
+        for _ in range(5):
+            await asyncio.sleep(0)  # what has waited for the disk goes on
+        await session.scheduler.submit("other", lambda cancel: None)  # behind what is queued
+
+    asyncio.run(main())
+    assert forgotten == []
+
+
 def test_an_earlier_request_that_the_disk_holds_up_does_not_overtake_the_later() -> None:
     engine = Asked("text")
     session, _ = session_with(engine)
