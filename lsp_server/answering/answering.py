@@ -117,14 +117,12 @@ class Answering:
         waiter = desk.waiter = _Waiter(spot)
         self._ask_engine(desk)
         try:
-            answer = await waiter.future
+            return await waiter.future
         except asyncio.CancelledError:
             if desk.waiter is waiter:
                 desk.waiter, desk.is_behind = None, True
                 self._stop_flight(desk, Reason.CANCELLED)
             raise
-        self._look_ahead(request, self.known.find(spot))
-        return answer
 
     def changed(self, uri: str) -> None:
         """A document has been edited: who waits for an answer to what it was has it now. A
@@ -235,15 +233,25 @@ class Answering:
         if waiter is None:
             desk.stop_timer()
         elif waiter.spot is flight.spot:
-            desk.settle(outcome)
+            self._deliver(desk, waiter, outcome)
         elif isinstance(outcome, CompletionResult) and (found := self.known.find(waiter.spot)):
             # The engine was waited for, so that it is not an answer that was known already.
             num_typed = found.result.stats.num_typed
             stats = replace(outcome.stats, num_typed=num_typed)
-            desk.settle(replace(found.result, stats=stats))
+            self._deliver(desk, waiter, replace(found.result, stats=stats))
         else:
             desk.is_behind = True
             self._ask_engine(desk)
+
+    def _deliver(
+        self, desk: _Desk, waiter: _Waiter, outcome: CompletionResult | BaseException
+    ) -> None:
+        """What was generated is there. What comes after it begins in the same turn: in the next
+        one the document may be closed or completions paused."""
+        is_wanted = not waiter.future.done()
+        desk.settle(outcome)
+        if is_wanted and isinstance(outcome, CompletionResult):
+            self._look_ahead(waiter.spot.request, self.known.find(waiter.spot))
 
     def _stop_flight(self, desk: _Desk, reason: Reason) -> None:
         desk.stop_timer()

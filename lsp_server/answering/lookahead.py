@@ -114,12 +114,14 @@ class LookAhead:
             return engine.complete(spot.request, cancel, unwatched) if self._is_spare() else None
 
         future = self._scheduler.submit(KEY, work, is_idle_work=True)
-        future.add_done_callback(partial(self._landed, spot))
+        future.add_done_callback(partial(self._landed, spot, self._goal))
 
-    def _landed(self, spot: Spot, future: asyncio.Future[CompletionResult | None]) -> None:
+    def _landed(
+        self, spot: Spot, goal: object, future: asyncio.Future[CompletionResult | None]
+    ) -> None:
         result = None if _end_quietly(future) else future.result()
         record = None if result is None else Record.of(spot, result)
-        if record is not None:
+        if record is not None and self._goal is goal:  # not stopped since it was done
             self._known.add(record)
 
 

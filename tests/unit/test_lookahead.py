@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lsp_server.answering.answering import Answering
-from lsp_server.answering.lookahead import after_acceptance
+from lsp_server.answering.lookahead import KEY, after_acceptance
 from lsp_server.completion import CompletionResult, CompletionStats, Origin, Reason, Snapshot
 from lsp_server.scheduler import Scheduler
 from tests.marks import request_at
@@ -142,6 +142,54 @@ def test_beyond_an_empty_place_nothing_is_looked_for() -> None:
         assert offsets(model) == [4, 5]
 
     run(main, lambda offset: "1" if offset == 4 else "")
+
+
+@pytest.mark.parametrize("is_pause", [True, False], ids=["paused", "excluded"])
+def test_what_ends_all_in_the_turn_of_an_answer_ends_what_comes_after_it(
+    is_pause: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lsp_server.answering.lookahead.AFTER_REQUEST", 0.0)
+
+    async def main(answering: Answering, model: SlowModel) -> None:
+        def end(done: asyncio.Future[Any]) -> None:
+            if is_pause:
+                answering.pause()
+            else:
+                answering.stop("file:///case", Reason.EXCLUDED)
+
+        model.is_held = True
+        task = asyncio.ensure_future(answering.answer(request_at("a =·║")))
+        await soon(model.reached)
+        answering._scheduler._latest["file:///case"].future.add_done_callback(end)
+        model.write(99)
+        assert (await task).text == "f4()"
+        await rest(answering)
+        assert offsets(model) == [4]
+        assert model.prepared.empty()
+
+    run(main)
+
+
+def test_nothing_is_kept_that_was_done_under_the_model_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main(answering: Answering, model: SlowModel) -> None:
+        submit = answering._scheduler.submit
+
+        def submit_before_another_model(key: str, *work: Any, **options: Any) -> Any:
+            future = submit(key, *work, **options)
+            if key == KEY:
+                other = SlowModel(lambda request: "other").engine()
+                future.add_done_callback(lambda done: answering.use(other))
+            return future
+
+        monkeypatch.setattr(answering._scheduler, "submit", submit_before_another_model)
+        await answering.answer(request_at("a =·║"))
+        await rest(answering)
+        assert offsets(model) == [4, 8]
+        assert answering.known.find(_spot("a = f4()║")) is None
+
+    run(main)
 
 
 @pytest.mark.parametrize("why_not", ["setting", "battery", "script"])
