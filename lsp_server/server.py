@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from lsp_server.params import (
     ProgressParams,
     WorkspaceFoldersParams,
 )
-from lsp_server.protocol import LazyConverter, Protocol, wire_form
+from lsp_server.protocol import LazyConverter, Protocol, RefusedError, wire_form
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Listener, Session
 from lsp_server.status import RESUME_COMMAND, Status, StatusSource
@@ -129,6 +130,8 @@ class Server:
         self._section: Mapping[str, Any] = {}
         self._configuration = Configuration()
         self._is_configured = False
+        self._may_load = False
+        self._questions, self._last_answered = count(1), 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_is_gone: Callable[[], None] = lambda: None
         self._protocol.fm.features.update({**self._handlers(), **hooks.requests})
@@ -260,9 +263,9 @@ class Server:
             )
             self._start(self._register(registration))
         if self._capabilities.configuration:
-            self._section = await self._ask_for_section()
-            self._configure()
-        if self._hooks.ready is None and self._is_configured:
+            await asyncio.wait([self._start(self._hear_section())], timeout=CONFIGURATION_TIMEOUT)
+        self._may_load = self._hooks.ready is None
+        if self._may_load and self._is_configured:
             await self._loading.load(self._configuration.settings)
 
     async def _register(self, registration: types.Registration) -> None:
@@ -324,12 +327,9 @@ class Server:
         self._hooks.save()
 
     def _did_change_configuration(self, section: Mapping[str, Any] | None) -> None:
-        self._start(self._reconfigure(section))
-
-    async def _reconfigure(self, section: Mapping[str, Any] | None) -> None:
         if self._capabilities.configuration:
-            section = await self._ask_for_section()
-        if section is not None:
+            self._start(self._hear_section())
+        elif section is not None:
             self._section = section
             self.configure_again()
 
@@ -342,20 +342,23 @@ class Server:
         """Some layer of the settings has changed."""
         model = self._configuration.model
         self._configure()
-        if self._hooks.ready is None and self._configuration.model != model:
+        if self._may_load and self._configuration.model != model:
             self._start(self._loading.load(self._configuration.settings))
 
-    async def _ask_for_section(self) -> Mapping[str, Any]:
-        """The client's settings for us; those we have when it gives none in time."""
-        params = types.ConfigurationParams([types.ConfigurationItem(section=SECTION)])
-        request = self._framework.workspace_configuration_async(params)
+    async def _hear_section(self) -> None:
+        """Ask for the client's settings and heed them, however late; those overtaken are left."""
+        question = next(self._questions)
+        params = {"items": [{"section": SECTION}]}
         try:
-            answer = await asyncio.wait_for(request, CONFIGURATION_TIMEOUT)
-        except (TimeoutError, JsonRpcException) as error:
-            logger.warning("the client sent no settings: %s", type(error).__name__)
-            return self._section
-        section = answer[0] if isinstance(answer, list) and answer else None
-        return section if isinstance(section, dict) else {}
+            answer = await self._protocol.ask(types.WORKSPACE_CONFIGURATION, params)
+        except RefusedError as error:
+            logger.warning("the client sent no settings: %s", error)
+            return
+        if question > self._last_answered:
+            self._last_answered = question
+            section = answer[0] if isinstance(answer, list) and answer else None
+            self._section = section if isinstance(section, dict) else {}
+            self.configure_again()
 
     def _configure(self) -> None:
         try:

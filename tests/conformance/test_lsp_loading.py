@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lsp_server.errors import ModelMissingError
 from tests.lsp_client import TIMEOUT
 from tests.lsp_product import URI, Product, ready, served, text_of
@@ -200,6 +202,44 @@ def test_a_client_that_refuses_or_forgets_its_settings_gets_the_defaults() -> No
             client.initialize(capabilities={"workspace": {"configuration": True}})
             ready(client)
             assert product.loads == ["default"]
+
+
+ASK = "workspace/configuration"
+CONFIGURATION = {"workspace": {"configuration": True}}
+
+
+def test_settings_that_the_client_sends_late_are_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lsp_server.server.CONFIGURATION_TIMEOUT", 0.05)
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.replies[ASK] = None
+        client.initialize(capabilities=CONFIGURATION)
+        ready(client)
+        question = client.wait_for(lambda m: m.get("method") == ASK)
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": [{"model": "late"}]}
+        client.send(answer)
+        ready(client)
+        assert product.loads == ["default", "late"]
+        assert product.server is not None
+        assert question["id"] not in product.server._protocol._request_futures
+
+
+def test_an_answer_to_an_earlier_question_does_not_replace_later_settings() -> None:
+    product = Product()
+    product.gate.set()
+    with served(product) as client:
+        client.replies[ASK] = None
+        client.initialize(capabilities=CONFIGURATION)
+        client.notify("workspace/didChangeConfiguration", {"settings": None})
+        earlier, later = [client.wait_for(lambda m: m.get("method") == ASK) for _ in range(2)]
+        for question, model in ((later, "new"), (earlier, "old")):
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": [{"model": model}]}
+            client.send(answer)
+        ready(client)
+        client.explain(URI)  # answered behind the settings
+        assert product.configured[-1][1] == {"model": "new"}
+        assert product.loads == ["new"]
 
 
 def test_a_warning_about_settings_is_shown_once() -> None:
