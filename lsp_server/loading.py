@@ -75,13 +75,15 @@ class Loading:
         self._fetches: dict[str, asyncio.Task[None]] = {}
         """Under way, by the model's name."""
         self._offered: set[str] = set()
-        self._offer: asyncio.Task[None] | None = None
+        self._offer: tuple[Fetch, asyncio.Task[None]] | None = None
+        """The question that the user has not answered yet."""
 
     async def load(self, settings: Any) -> None:
         """Until it is done the model in use answers, or `model-loading` where there is none; a
         newer load replaces it. Where it fails, the model in use stays."""
         self._settings = settings
-        self._withdraw_offer()
+        if self._offer is not None and not self._is_wanted(self._offer[0]):
+            self._withdraw_offer()
         if not self._session.has_model:
             self._session.loading()
         self._window.log("loading the model")
@@ -105,6 +107,7 @@ class Loading:
             logger.exception("the model could not be loaded")
             self._missing(f"The model could not be loaded ({type(error).__name__}); see the log.")
         else:
+            self._withdraw_offer()
             self._session.use(engine)
             self._window.log("ready")
 
@@ -132,11 +135,12 @@ class Loading:
         if fetch is not None and fetch.name in self._fetches:
             if not self._session.has_model:
                 self._session.loading(_being_fetched(fetch))
-        elif fetch is not None and fetch.name not in self._offered:
-            self._offered.add(fetch.name)
+        elif fetch is not None and (self._offer is not None or fetch.name not in self._offered):
             if not self._session.has_model:
                 self._session.missing(message)
-            self._offer = self._start(self._ask(fetch, message))
+            if self._offer is None:  # else that is of this model, since it was not withdrawn
+                self._offered.add(fetch.name)
+                self._offer = fetch, self._start(self._ask(fetch, message))
         else:
             self._missing(message)
 
@@ -147,6 +151,7 @@ class Loading:
             answer = await self._window.ask(question, (yes, _NOT_NOW))
         except RefusedError:
             # A client that cannot ask can still tell.
+            self._offer = None
             self._window.show(Kind.ERROR, message)
             return
         self._offer = None
@@ -155,7 +160,7 @@ class Loading:
 
     def _withdraw_offer(self) -> None:
         if self._offer is not None:
-            self._offer.cancel()
+            self._offer[1].cancel()
             self._offer = None
 
     def _begin(self, fetch: Fetch) -> None:

@@ -67,7 +67,7 @@ class Product:
         merged = {**initialization, **section}
         return Configuration(
             options=RequestOptions(max_tokens=merged.get("max_tokens", 64)),
-            model=merged.get("model", "default"),
+            model=(merged.get("model", "default"), merged.get("prompt_tokens")),
             settings=merged.get("model", "default"),
             warnings=tuple(f"warning {n}" for n in range(int(merged.get("odd", 0)))),
         )

@@ -108,6 +108,41 @@ def test_a_question_that_is_never_answered_holds_up_nothing_and_is_forgotten() -
         assert product.fetches == []
 
 
+def test_a_question_stays_open_when_the_same_model_is_loaded_otherwise() -> None:
+    product = without_model()
+    with served(product) as client:
+        client.replies[ASK] = None
+        client.initialize()
+        question = client.wait_for(lambda m: m.get("method") == ASK)
+        settings = {"settings": {"tabahead": {"prompt_tokens": 512}}}
+        client.notify("workspace/didChangeConfiguration", settings)
+        client.open(URI, "x = ")
+        while len(product.loads) < 2 or reason(client) != "model-missing":
+            pass
+        client.send({"jsonrpc": "2.0", "id": question["id"], "result": YES})
+        product.fetched.set()
+        ready(client)
+        assert text_of(client.complete(URI, 0, 4)) == "from default"
+        assert product.fetches == ["default"]
+        assert not any(m.get("method") == "window/showMessage" for m in client.messages)
+
+
+def test_a_question_is_taken_back_once_the_model_is_there() -> None:
+    product = without_model()
+    with served(product) as client:
+        client.replies[ASK] = None
+        client.initialize()
+        question = client.wait_for(lambda m: m.get("method") == ASK)
+        product.fail = None
+        settings = {"settings": {"tabahead": {"prompt_tokens": 512}}}
+        client.notify("workspace/didChangeConfiguration", settings)
+        ready(client)
+        client.send({"jsonrpc": "2.0", "id": question["id"], "result": YES})
+        client.open(URI, "x = ")
+        assert text_of(client.complete(URI, 0, 4)) == "from default"
+        assert product.fetches == []
+
+
 def test_an_open_question_does_not_hold_up_the_end() -> None:
     product = without_model()
     with served(product) as client:
