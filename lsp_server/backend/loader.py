@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Backend
-from lsp_server.errors import ModelFilesError
+from lsp_server.errors import ModelFilesError, ModelMissingError, SettingsError
 from lsp_server.paths import paths
 from lsp_server.settings.tree import Settings
 
@@ -53,7 +53,8 @@ def load_engine(settings: Settings, progress: Progress, cancel: CancelToken) -> 
             store.collect(settings.model)
         draft = None
         if "draft" in settings.sources:
-            draft = uses.enter_context(catalogue.acquire(settings.draft_model)).folder
+            with _named_by("draft_model"):
+                draft = uses.enter_context(catalogue.acquire(settings.draft_model)).folder
         return _open(use.folder, draft, uses, settings, progress, cancel)
 
 
@@ -75,7 +76,9 @@ def _open(
     start = time.perf_counter()
     heads = Path(settings.heads).expanduser() if "heads" in settings.sources else None
     progress("loading the model", 0, 4)
-    model = _model(folder, settings, states_for(heads))
+    with _named_by("heads"):
+        states = states_for(heads)
+    model = _model(folder, settings, states)
     if "chain" in model.manifest.reduced_forms:
         raise ModelFilesError(
             f"{model.manifest.name} in {folder} is a draft model whose head knows"
@@ -101,6 +104,7 @@ def _open(
         sources.open_draft_model(_model(draft, settings), Tokenizer(draft / "tokenizer.json"))
     if "early_exit" in settings.sources:
         sources.open_early_exit()
+    cancel.raise_if_cancelled()  # nobody would close what nobody waits for
     progress("ready", 4, 4)
     return EngineBackend(
         model,
@@ -111,6 +115,15 @@ def _open(
         load_ms=(time.perf_counter() - start) * 1000,
         release=uses.pop_all().close,
     )
+
+
+@contextmanager
+def _named_by(setting: str) -> Iterator[None]:
+    """What drafts and is not there is a fault of its setting: the model itself is not missing."""
+    try:
+        yield
+    except ModelMissingError as error:
+        raise SettingsError(f"`{setting}` cannot be used: {error}") from error
 
 
 def _model(folder: Path, settings: Settings, states: Sequence[str] = ()) -> OnnxModel:

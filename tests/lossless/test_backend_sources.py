@@ -8,6 +8,7 @@ from lsp_server.backend.loader import load_engine
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import CompletionRequest, Snapshot
 from lsp_server.errors import (
+    Cancelled,
     InferenceError,
     ModelFilesError,
     SettingsError,
@@ -96,6 +97,25 @@ def test_a_source_that_is_named_but_not_given_is_told(folders, sources, setting)
     settings = Settings(model=str(folders["target"]), sources=sources)
     with pytest.raises(SettingsError, match=f"`{setting}` is not set"):
         load_engine(settings, lambda *_: None, CancelToken())
+
+
+@pytest.mark.parametrize(("source", "setting"), [("draft", "draft_model"), ("heads", "heads")])
+def test_a_source_that_is_not_there_is_no_missing_model(folders, source, setting, tmp_path):
+    """For that the user would be asked whether to fetch the model, which is there."""
+    absent = {**folders, "draft": tmp_path, "eagle": tmp_path}
+    with pytest.raises(SettingsError, match=f"^`{setting}` cannot be used: .*{tmp_path}"):
+        backend(absent, source)
+
+
+def test_a_load_that_is_cancelled_late_leaves_nothing_behind(folders):
+    cancel = CancelToken()
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if stage == "loading what drafts":
+            cancel.cancel()
+
+    with pytest.raises(Cancelled):
+        load_engine(Settings(model=str(folders["target"])), progress, cancel)
 
 
 def test_heads_of_another_model_are_refused_with_both_names(folders, tmp_path):
