@@ -31,8 +31,9 @@ class Judge(Protocol):
     @property
     def refuse(self) -> Callable[[Snapshot], Refusal | None]: ...
 
-    @property
-    def look(self) -> Callable[[str], Awaitable[None]]: ...
+
+Find = Callable[[str], Awaitable[Judge]]
+"""The judge of a document once the disk has been asked for it: by the settings as they are then."""
 
 
 class Learning:
@@ -51,35 +52,37 @@ class Learning:
         self._given: OrderedDict[str, None] = OrderedDict()
         """URIs of which the inference thread may hold text, closed ones too."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reconsidering: asyncio.Task[None] | None = None
 
-    def learn(self, uri: str, judge: Judge) -> None:
-        """Let the inference thread take note of an open document, unless it is refused."""
+    def learn(self, uri: str, find: Find, drop: Callable[[str], None]) -> None:
+        """Let the inference thread take note of an open document; a refused one is dropped."""
         if self._learn is not None:
-            self._start(self._learn_of(uri, judge, self._learn))
+            self._start(self._learn_of(uri, find, drop, self._learn))
 
-    async def _learn_of(self, uri: str, judge: Judge, learn: Callable[[Snapshot], None]) -> None:
-        await judge.look(uri)
+    async def _learn_of(
+        self,
+        uri: str,
+        find: Find,
+        drop: Callable[[str], None],
+        learn: Callable[[Snapshot], None],
+    ) -> None:
+        judge = await find(uri)
         snapshot = self._documents.snapshot(uri)
         if isinstance(snapshot, Reason):
             return
         if judge.refuse(snapshot) is not None:
-            self.forget(uri)
+            drop(uri)
             return
         self.give(uri)
         done = self._scheduler.submit(f"{KEY} {uri}", lambda cancel: learn(snapshot))
         done.add_done_callback(_report)
 
-    def reconsider(self, judge: Judge, drop: Callable[[str], None]) -> None:
-        """The settings have changed: what they refuse now is not kept. `drop` is told of it too.
-        What those before would refuse does not count any more."""
-        if self._reconsidering is not None:
-            self._reconsidering.cancel()
-        self._reconsidering = self._start(self._reconsider(judge, drop))
+    def reconsider(self, find: Find, drop: Callable[[str], None]) -> None:
+        """The settings have changed: what they refuse now is not kept. `drop` is told of it too."""
+        self._start(self._reconsider(find, drop))
 
-    async def _reconsider(self, judge: Judge, drop: Callable[[str], None]) -> None:
+    async def _reconsider(self, find: Find, drop: Callable[[str], None]) -> None:
         for uri in list(self._given):
-            await judge.look(uri)
+            judge = await find(uri)
             snapshot = self._documents.snapshot(uri)
             if isinstance(snapshot, Reason):
                 snapshot = Snapshot(uri, 0, "", "")  # closed: its name alone is known
@@ -106,11 +109,10 @@ class Learning:
         done.add_done_callback(_report)
         return True
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def _report(done: asyncio.Future[None]) -> None:

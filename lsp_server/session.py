@@ -206,9 +206,9 @@ class Session:
             return Answer(snapshot)
         if params.version is not None and params.version != snapshot.version:
             return Answer(Reason.STALE)
-        options, revision = self.options, self.documents.revision(params.uri)
+        revision = self.documents.revision(params.uri)
         self._newest[params.uri] = number
-        await options.look(params.uri)
+        options = await self._options_for(params.uri)
         if self.documents.revision(params.uri) != revision:
             return Answer(Reason.STALE)
         if self._newest[params.uri] != number:
@@ -243,20 +243,29 @@ class Session:
             return Answer(Reason.SUPERSEDED, stats=result.stats)
         return self._answer_of(request, params.position.line, result)
 
+    async def _options_for(self, uri: str) -> RequestOptions:
+        """The settings as they are once the disk has been asked by them: what was admitted by
+        others might be kept although it is refused now."""
+        while True:
+            options = self.options
+            await options.look(uri)
+            if options is self.options:
+                return options
+
     def _come_to(self, uri: str, offset_in: Callable[[Document], int]) -> None:
         """The cursor has come to an offset of a document, as far as an edit can tell."""
         if self._engine is not None and self._engine.prepare is not None:
             self._answering.ahead.came_to(lambda: self._start(self._prepare(uri, offset_in)))
 
     async def _prepare(self, uri: str, offset_in: Callable[[Document], int]) -> None:
-        await self.options.look(uri)
+        options = await self._options_for(uri)
         snapshot, document = self.documents.snapshot(uri), self.documents.get(uri)
         if isinstance(snapshot, Reason) or document is None or self._engine is None:
             return
-        if self.options.refuse(snapshot) is None and not self._is_paused:
+        if options.refuse(snapshot) is None and not self._is_paused:
             offset = min(offset_in(document), len(snapshot.text))
             self._learning.give(uri)
-            request = self.options.request(snapshot, offset)
+            request = options.request(snapshot, offset)
             self._answering.ahead.prepare(self._engine, request)
 
     def _answer_of(self, request: CompletionRequest, line: int, result: CompletionResult) -> Answer:
@@ -287,13 +296,13 @@ class Session:
     def _learn(self, uri: str) -> None:
         options = self.options
         if options.use_context or "corpus" in options.sources:
-            self._learning.learn(uri, options)
+            self._learning.learn(uri, self._options_for, self._forget)
         # Else nothing would read it, and to tokenize a file holds up the next request.
 
     def reconsider(self) -> None:
         """The settings have changed: what they refuse now is not kept, and what they no longer
         refuse is learned."""
-        self._learning.reconsider(self.options, self._forget)
+        self._learning.reconsider(self._options_for, self._forget)
         if self.has_model:
             for uri in self.documents.uris():
                 if not self._learning.has(uri):

@@ -261,6 +261,28 @@ def test_settings_that_are_taken_back_before_the_disk_answers_forget_nothing() -
     assert forgotten == []
 
 
+def test_what_is_refused_while_the_disk_is_asked_never_reaches_the_engine() -> None:
+    engine = Asked()
+    session, _ = session_with(engine)
+
+    async def main() -> Answer:
+        disk = asyncio.Event()
+
+        async def look(uri: str) -> None:
+            await disk.wait()
+
+        session.options = RequestOptions(look=look)
+        waiting = asyncio.create_task(session.complete(params()))
+        await asyncio.sleep(0)  # it comes as far as the disk
+        session.options = RequestOptions(refuse=lambda s: Refusal(Reason.EXCLUDED))
+        session.reconsider()
+        disk.set()
+        return await asyncio.wait_for(waiting, PATIENCE)
+
+    assert asyncio.run(main()).reason is Reason.EXCLUDED
+    assert engine.requests == []
+
+
 def test_an_earlier_request_that_the_disk_holds_up_does_not_overtake_the_later() -> None:
     engine = Asked("text")
     session, _ = session_with(engine)
