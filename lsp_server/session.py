@@ -255,7 +255,8 @@ class Session:
     def _come_to(self, uri: str, offset_in: Callable[[Document], int]) -> None:
         """The cursor has come to an offset of a document, as far as an edit can tell."""
         if self._engine is not None and self._engine.prepare is not None:
-            self._answering.ahead.came_to(lambda: self._start(self._prepare(uri, offset_in)))
+            prepare = self._prepare
+            self._answering.ahead.came_to(uri, lambda: self._start(prepare(uri, offset_in)))
 
     async def _prepare(self, uri: str, offset_in: Callable[[Document], int]) -> None:
         options = await self._options_for(uri)

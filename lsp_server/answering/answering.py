@@ -143,10 +143,11 @@ class Answering:
 
     def stop(self, uri: str, reason: Reason) -> None:
         """End what is being done for a document and forget what is known of it."""
-        self.ahead.stop()
         if reason is Reason.EXCLUDED:
+            self.ahead.stop()
             self.known.clear()  # answers in other documents may hold text of it
         else:
+            self.ahead.stop(uri)
             self.known.forget(uri)
         desk = self._desks.pop(uri, None)
         if desk is not None:

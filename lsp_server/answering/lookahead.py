@@ -47,6 +47,8 @@ class LookAhead:
         self._is_spare = is_spare
         self._look_timers: list[asyncio.TimerHandle] = []
         self._read_timer: asyncio.TimerHandle | None = None
+        self._looks_in = self._reads_in = ""
+        """The documents that it is done for."""
         self._goal: object = None
         """What accepting the shown item leads to; None: there is nothing to look beyond."""
 
@@ -55,24 +57,26 @@ class LookAhead:
         if found.goal == self._goal:
             return
         self.stop()
-        self._goal = found.goal
+        self._goal, self._looks_in = found.goal, request.snapshot.uri
         loop = asyncio.get_running_loop()
         self._look_timers = [
             loop.call_later(seconds, self._look, engine, request, found.result, num_known)
             for num_known, seconds in enumerate(AFTER_ANSWER)
         ]
 
-    def came_to(self, prepare: Callable[[], None]) -> None:
+    def came_to(self, uri: str, prepare: Callable[[], None]) -> None:
         """A document was opened or edited: unless a request comes soon, `prepare` for one."""
-        self._read_after(AFTER_EDIT, prepare)
+        self._read_after(AFTER_EDIT, uri, prepare)
 
     def answered(self, engine: Engine, request: CompletionRequest) -> None:
         """A request has its answer, and may stay the last one for a while."""
         if engine.prepare is not None:
-            self._read_after(AFTER_REQUEST, lambda: self.prepare(engine, request))
+            uri = request.snapshot.uri
+            self._read_after(AFTER_REQUEST, uri, lambda: self.prepare(engine, request))
 
-    def _read_after(self, seconds: float, prepare: Callable[[], None]) -> None:
+    def _read_after(self, seconds: float, uri: str, prepare: Callable[[], None]) -> None:
         _stop(self._read_timer)
+        self._reads_in = uri
         self._read_timer = asyncio.get_running_loop().call_later(seconds, prepare)
 
     def prepare(self, engine: Engine, request: CompletionRequest) -> None:
@@ -88,13 +92,16 @@ class LookAhead:
         future = self._scheduler.submit(READ_KEY, work, is_idle_work=True)
         future.add_done_callback(_end_quietly)
 
-    def stop(self) -> None:
-        """Something else is to be done now."""
-        self._goal = None
-        for timer in (*self._look_timers, self._read_timer):
-            _stop(timer)
-        for key in (KEY, READ_KEY):
-            self._scheduler.cancel(key, "superseded")
+    def stop(self, uri: str | None = None) -> None:
+        """Something else is to be done now; of one document: nothing more is to be done for it."""
+        if uri is None or uri == self._looks_in:
+            self._goal = None
+            for timer in self._look_timers:
+                timer.cancel()
+            self._scheduler.cancel(KEY, "superseded")
+        if uri is None or uri == self._reads_in:
+            _stop(self._read_timer)
+            self._scheduler.cancel(READ_KEY, "superseded")
 
     def _look(
         self, engine: Engine, request: CompletionRequest, result: CompletionResult, num_known: int

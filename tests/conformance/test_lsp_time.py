@@ -194,6 +194,15 @@ def test_a_prompt_is_read_where_a_document_was_opened_or_edited_without_a_reques
         assert model.prepared.get(timeout=20).offset == 1
 
 
+def test_to_close_the_document_before_takes_nothing_from_the_one_opened() -> None:
+    """As editors do that show the next file in the same tab."""
+    with serving(Slow(is_idle_useful=True)) as (client, model):
+        before = Editor(client, "file:///a", "x = 1\n", 0)
+        Editor(client, "file:///b", "x = 1\n", 0)
+        before.close()
+        assert model.prepared.get(timeout=20).snapshot.uri == "file:///b"
+
+
 def test_a_burst_of_thirty_keys_starts_four_generations_at_most(server) -> None:
     client, model = server
     model.text = lambda request: "total"

@@ -126,6 +126,17 @@ def test_it_gives_way_to_a_request_at_once(uri: str) -> None:
     run(main)
 
 
+@pytest.mark.parametrize("uri", ["file:///case", "file:///other"])
+def test_it_ends_with_its_own_document_and_with_no_other(uri: str) -> None:
+    async def main(answering: Answering, model: SlowModel) -> None:
+        await answering.answer(request_at("a =·║"))
+        answering.stop(uri, Reason.STALE)
+        await rest(answering)
+        assert offsets(model) == ([4] if uri == "file:///case" else [4, 8, 12])
+
+    run(main)
+
+
 def test_nothing_is_looked_for_beyond_no_answer() -> None:
     async def main(answering: Answering, model: SlowModel) -> None:
         assert (await answering.answer(request_at("a =·║"))).reason is Reason.EMPTY
@@ -226,9 +237,9 @@ def test_prompts_are_read_unless_a_request_comes_first() -> None:
         def prepare() -> None:
             answering.ahead.prepare(engine, request_at("a =·║"))
 
-        answering.ahead.came_to(prepare)
+        answering.ahead.came_to("file:///case", prepare)
         assert (await soon(model.prepared)).offset == 4
-        answering.ahead.came_to(prepare)
+        answering.ahead.came_to("file:///case", prepare)
         await answering.answer(request_at("b =·║"))
         await rest(answering)
         assert model.prepared.empty()
