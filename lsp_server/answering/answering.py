@@ -153,6 +153,15 @@ class Answering:
         if desk is not None:
             desk.settle(Cancelled(reason))
             self._stop_flight(desk, reason)
+        if reason is Reason.EXCLUDED:
+            self._begin_again(reason)
+
+    def _begin_again(self, reason: Reason) -> None:
+        """What is being generated may hold text that may not be used any more."""
+        for desk in self._desks.values():
+            if desk.flight is not None:
+                self._stop_flight(desk, reason)
+                self._start(desk)
 
     def pause(self) -> None:
         """End what is being done for any document; what is known stays."""

@@ -152,6 +152,20 @@ def test_answers_elsewhere_are_not_kept_once_a_document_may_not_be_used(reason, 
     run(main, writes("1"))
 
 
+def test_what_is_under_way_elsewhere_begins_again_once_a_document_may_not_be_used() -> None:
+    async def main(desk: Desk) -> None:
+        task = desk.ask("a =·║")
+        await soon(desk.model.reached)
+        desk.answering.stop("file:///other", Reason.EXCLUDED)
+        assert await soon(desk.model.ended) == Reason.EXCLUDED
+        desk.model.write(9)
+        assert (await task).text == "1"
+        assert len(desk.model.requests) == 2
+        assert (await desk.ask("a =·║")).stats.origin is Origin.CACHE
+
+    run(main, writes("1", is_held=True))
+
+
 # Under way.
 
 
