@@ -37,6 +37,9 @@ Load = Callable[[Any, Progress, CancelToken], Engine]
 Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 """Runs something beside the messages, until the server ends at the latest."""
 
+LOOK_AGAIN = 5.0
+"""Seconds between two looks for an absent model, which the user may have fetched in a terminal."""
+
 _NOT_NOW = "Not now"
 
 _SPANS = {"download": (0, 60), "extract": (60, 65), "ready": (100, 100)}
@@ -72,6 +75,8 @@ class Loading:
         self._fetch_of = fetch_of
         self._start = start
         self._settings: Any = None
+        self._latest: asyncio.Future[Engine] | None = None
+        self._look_at = 0.0
         self._fetches: dict[str, asyncio.Task[None]] = {}
         """Under way, by the model's name."""
         self._offered: set[str] = set()
@@ -86,12 +91,26 @@ class Loading:
             self._withdraw_offer()
         if not self._session.has_model:
             self._session.loading()
+        self._look_at = asyncio.get_running_loop().time() + LOOK_AGAIN
         self._window.log("loading the model")
         state = ProgressState("loading")
         work = partial(self._load, settings, state.set)
-        loaded = self.scheduler.submit(LOAD, work)
+        loaded = self._latest = self.scheduler.submit(LOAD, work)
         cancel = partial(self.scheduler.cancel, LOAD)
         self._start(self._window.progress("tabahead", loaded, state, cancel))
+        await self._land(loaded, self._absent)
+
+    def _look_again(self) -> None:
+        """A request found no model; where there is one by now, it is loaded without a word."""
+        now = asyncio.get_running_loop().time()
+        is_looking = self._latest is not None and not self._latest.done()
+        if now >= self._look_at and not is_looking:
+            self._look_at = now + LOOK_AGAIN
+            work = partial(self._load, self._settings, lambda stage, done, total: None)
+            self._latest = self.scheduler.submit(LOAD, work)
+            self._start(self._land(self._latest, absent=lambda message: None))
+
+    async def _land(self, loaded: asyncio.Future[Engine], absent: Callable[[str], None]) -> None:
         try:
             engine = await loaded
         except Cancelled as cancelled:
@@ -100,13 +119,15 @@ class Loading:
                     "Loading was cancelled; restart the server to load the model."
                 )
         except ModelMissingError as error:
-            self._absent(str(error))
+            absent(str(error))
         except TabaheadError as error:
             self._missing(str(error))
         except Exception as error:
             logger.exception("the model could not be loaded")
             self._missing(f"The model could not be loaded ({type(error).__name__}); see the log.")
         else:
+            if loaded is not self._latest:
+                return  # a newer load has begun meanwhile, and has closed what this one loaded
             self._withdraw_offer()
             self._session.use(engine)
             self._window.log("ready")
@@ -137,12 +158,12 @@ class Loading:
                 self._session.loading(_being_fetched(fetch))
         elif fetch is not None and (self._offer is not None or fetch.name not in self._offered):
             if not self._session.has_model:
-                self._session.missing(message)
+                self._session.missing(message, self._look_again)
             if self._offer is None:  # else that is of this model, since it was not withdrawn
                 self._offered.add(fetch.name)
                 self._offer = fetch, self._start(self._ask(fetch, message))
         else:
-            self._missing(message)
+            self._missing(message, self._look_again)
 
     async def _ask(self, fetch: Fetch, message: str) -> None:
         yes = f"Fetch it ({fetch.megabytes} MB)"
@@ -200,13 +221,13 @@ class Loading:
 
     def _not_fetched(self, fetch: Fetch, message: str) -> None:
         if self._is_wanted(fetch) and not self._session.has_model:
-            self._session.missing(message)
+            self._session.missing(message, self._look_again)
 
-    def _missing(self, message: str) -> None:
+    def _missing(self, message: str, when_asked: Callable[[], None] = lambda: None) -> None:
         if self._session.has_model:
             message += " Until then the model in use stays."
         else:
-            self._session.missing(message)
+            self._session.missing(message, when_asked)
         self._window.show(Kind.ERROR, message)
 
 

@@ -86,6 +86,7 @@ class Session:
         self._answering = Answering(scheduler, documents.snapshot, is_spare)
         self._engine: Engine | None = None
         self._without_model = Answer(Reason.MODEL_LOADING)
+        self._when_asked: Callable[[], None] = lambda: None
         self._answers: dict[str, tuple[int, Answer]] = {}
         """Document -> its latest request that has been answered, by number, and the answer."""
         self._request_numbers = count(1)
@@ -142,11 +143,13 @@ class Session:
         """A model is on its way; `message` says so where it takes more than seconds."""
         self._be_without(Answer(Reason.MODEL_LOADING, message=message))
 
-    def missing(self, message: str) -> None:
-        self._be_without(Answer(Reason.MODEL_MISSING, message=message))
+    def missing(self, message: str, when_asked: Callable[[], None] = lambda: None) -> None:
+        """There is no model; `when_asked` is called at every request that would have needed it."""
+        self._be_without(Answer(Reason.MODEL_MISSING, message=message), when_asked)
 
-    def _be_without(self, answer: Answer) -> None:
+    def _be_without(self, answer: Answer, when_asked: Callable[[], None] = lambda: None) -> None:
         self._engine, self._without_model = None, answer
+        self._when_asked = when_asked
         self._answering.use(None)
         self._listener.model(answer.reason, answer.message)
 
@@ -224,6 +227,7 @@ class Session:
             message = "The cursor lies beyond the end of the document; ask again after the edit."
             return Answer(Reason.EMPTY, message=message)
         if self._engine is None:
+            self._when_asked()
             return self._without_model
         request = asked(params, snapshot, document, options)
         self._learning.give(params.uri)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lsp_server import loading
 from lsp_server.errors import FetchError, ModelMissingError
 from tests.lsp_client import TIMEOUT, RawClient
 from tests.lsp_product import URI, Product, ready, served, text_of
@@ -76,6 +77,39 @@ def test_without_a_yes_nothing_is_fetched(answer: object) -> None:
         assert reason(client) == "model-missing"
         assert client.explain(URI)["message"] == str(MISSING)
         assert product.fetches == []
+
+
+def test_a_model_that_was_fetched_in_a_terminal_is_found_by_the_next_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loading, "LOOK_AGAIN", 0.0)
+    product = without_model()
+    with served(product) as client:
+        client.replies[ASK] = None
+        client.initialize()
+        question = client.wait_for(lambda m: m.get("method") == ASK)
+        client.open(URI, "x = ")
+        assert reason(client) == "model-missing"
+        assert reason(client) == "model-missing", "another look, another time nothing is said"
+        product.fail = None
+        client.complete(URI, 0, 4)
+        ready(client)
+        assert text_of(client.complete(URI, 0, 4)) == "from default"
+        client.send({"jsonrpc": "2.0", "id": question["id"], "result": YES})
+        assert text_of(client.complete(URI, 0, 4)) == "from default"
+        assert product.fetches == [], "the question has no object any more"
+        assert not any(m.get("method") == "window/showMessage" for m in client.messages)
+
+
+def test_an_absent_model_is_not_looked_for_at_every_key() -> None:
+    product = without_model()
+    with served(product) as client:
+        client.initialize()
+        client.notification(ASK)
+        client.open(URI, "x = ")
+        for _ in range(20):
+            assert reason(client) == "model-missing"
+        assert len(product.loads) <= 2
 
 
 def test_a_client_that_cannot_ask_tells_instead() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,8 @@ def test_cancelled_progress_stops_loading_and_says_so() -> None:
     with served(product) as client:
         client.initialize(capabilities={"window": {"workDoneProgress": True}})
         begin = client.notification("$/progress")
+        while not product.loads:
+            time.sleep(0.01)  # until its thread is there: what has not begun is just dropped
         client.notify("window/workDoneProgress/cancel", {"token": begin["token"]})
         client.wait_for(lambda m: (m.get("params") or {}).get("value", {}).get("kind") == "end")
         assert product.cancelled.get(timeout=TIMEOUT) == "cancelled"
