@@ -63,6 +63,23 @@ def test_a_server_that_is_killed_is_started_again_and_serves_all_buffers(editor)
     assert editor.server().is_running()
 
 
+@pytest.mark.parametrize("fileformat", ["unix", "dos"])
+def test_what_is_typed_while_no_server_runs_is_known_to_the_next(editor, fileformat):
+    """Neovim stops telling of a buffer that is changed while no server has it."""
+    editor.edit(f"meanwhile_{fileformat}.py")
+    editor.nvim.command(f"setlocal fileformat={fileformat}")
+    show(editor)
+    old = editor.server()
+    old.kill()
+    eventually(lambda: not editor.is_attached(), "Neovim knows of its end")
+    editor.type("0 # typed meanwhile<CR>")
+    eventually(editor.is_attached, "the new server knows the buffer")
+    show(editor)
+    editor.type("<Esc>oother = ")
+    editor.wait_for_ghost("word_one word_two word_three")
+    editor.type("<Esc>")
+
+
 def test_a_setting_that_is_changed_while_the_server_runs_is_heeded_and_explained(editor):
     editor.edit("settings.py")
     show(editor)

@@ -134,6 +134,7 @@ local function ask(kind, answered)
     end
     redraw()
   end
+  server.tell_text(client, place.bufnr)
   display.asking(function()
     local _, id = compat.call(client, 'request', METHOD, params, handle, place.bufnr)
     request = id

@@ -22,6 +22,9 @@ local num_deaths, started_at = 0, 0
 local has_complained = false
 ---@type table<integer, string> languages as the server was told them, by buffer
 local languages = {}
+--- Buffers that are listened to: whether Neovim has stopped telling servers of their changes.
+---@type table<integer, boolean>
+local is_untold = {}
 --- Whether completions are paused; a server that is started meanwhile is told.
 M.is_paused = false
 
@@ -185,6 +188,44 @@ function M.refusal(bufnr)
   end
 end
 
+--- Where a buffer is changed while no server has it, as between two lives of ours, Neovim stops
+--- telling of its changes for good, and does not notice when the next one comes.
+---@param bufnr integer
+local function listen(bufnr)
+  if is_untold[bufnr] ~= nil then
+    return
+  end
+  is_untold[bufnr] = false
+  vim.api.nvim_buf_attach(bufnr, false, {
+    on_lines = function(_, _, tick)
+      -- Neovim's own listener came first, and has noted the version where it tells.
+      is_untold[bufnr] = vim.lsp.util.buf_versions[bufnr] ~= tick
+    end,
+    on_reload = function() end, -- without it, this would be the end
+    on_detach = function()
+      is_untold[bufnr] = nil
+    end,
+  })
+end
+
+--- Tell the server all of a buffer whose changes it does not hear of.
+---@param client vim.lsp.Client
+---@param bufnr integer
+function M.tell_text(client, bufnr)
+  if not is_untold[bufnr] then
+    return
+  end
+  local ending = ({ dos = '\r\n', mac = '\r' })[vim.bo[bufnr].fileformat] or '\n'
+  local text = table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), ending)
+  compat.call(client, 'notify', 'textDocument/didChange', {
+    textDocument = {
+      uri = vim.uri_from_bufnr(bufnr),
+      version = vim.api.nvim_buf_get_changedtick(bufnr),
+    },
+    contentChanges = { { text = vim.bo[bufnr].endofline and text .. ending or text } },
+  })
+end
+
 ---@param bufnr integer
 function M.attach(bufnr)
   if not vim.api.nvim_buf_is_loaded(bufnr) or M.refusal(bufnr) or num_deaths >= MAX_DEATHS then
@@ -219,6 +260,7 @@ function M.attach(bufnr)
       num_deaths = MAX_DEATHS -- Neovim has said why; restart() tries again
     end
   end
+  listen(bufnr)
 end
 
 function M.attach_all()
