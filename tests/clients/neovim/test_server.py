@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -209,14 +210,28 @@ def test_statistics_open_in_a_window(editor):
     editor.type("q")
 
 
-def test_the_workspace_is_not_on_the_import_path(scripted):
+@pytest.mark.parametrize("import_path", ["{}", ":{}"])
+def test_the_workspace_is_not_on_the_import_path(scripted, monkeypatch, import_path):
     """What the workspace has under the name of the server, or of what it needs, is never run."""
+    monkeypatch.setenv("PYTHONPATH", import_path.format(os.environ.get("PYTHONPATH", "/nowhere")))
     command = [sys.executable, "-m", "lsp_server", "--stdio"]  # as somebody might write it
     trap = dict.fromkeys(("lsp_server.py", "json.py"), "open('run', 'w')\n")
     editor = scripted(SCRIPT, workspace=trap, command=command)
     editor.edit("trap.py")
     show(editor)
+    editor.nvim.command("checkhealth tabahead")
     assert not (editor.folder / "run").exists()
+
+
+def test_what_is_shown_can_be_accepted_after_the_server_has_ended(scripted):
+    editor = scripted(SCRIPT)
+    editor.edit("ended.py")
+    show(editor)
+    editor.server().kill()
+    eventually(lambda: not editor.is_attached(), "Neovim knows of its end")
+    editor.type("<Tab>")
+    assert editor.text() == "value = computed(1)"
+    assert [said for said in editor.notices() if said.startswith("tabahead: ")] == []
 
 
 @ONLY_0_12

@@ -36,7 +36,7 @@ end
 
 ---@return string|nil version of the program, as it says itself
 local function ask_version()
-  local options = { text = true, timeout = 20000, env = server.environment }
+  local options = { text = true, timeout = 20000, env = server.environment() }
   local started, process = pcall(vim.system, server.verb('--version'), options)
   if not started then -- it cannot be run at all: the message says why
     return nil, process

@@ -71,8 +71,17 @@ function M.verb(...)
   return vim.list_extend(verb, { ... })
 end
 
---- The workspace is never on the import path, however Python is called.
-M.environment = { PYTHONSAFEPATH = '1' }
+--- The workspace is never on the import path, however Python is called: there an empty or relative
+--- entry, as a colon too many makes one, stands for the current folder.
+---@return table<string, string>
+function M.environment()
+  local separator = vim.fn.has('win32') == 1 and ';' or ':'
+  local entries = vim.split(vim.env.PYTHONPATH or '', separator, { plain = true })
+  local kept = vim.tbl_filter(function(entry)
+    return entry:match('^[/\\]') ~= nil or entry:match('^%a:[/\\]') ~= nil
+  end, entries)
+  return { PYTHONSAFEPATH = '1', PYTHONPATH = table.concat(kept, separator) }
+end
 
 local function settings()
   local given = config.options.settings
@@ -149,7 +158,7 @@ local function client_config(root)
   return {
     name = NAME,
     cmd = function(dispatchers)
-      return display.start(cmd, dispatchers, { env = M.environment })
+      return display.start(cmd, dispatchers, { env = M.environment() })
     end,
     root_dir = root,
     capabilities = capabilities(),

@@ -13,7 +13,12 @@ local function open(text)
 end
 
 function M.show()
-  local options = { text = true, env = server.environment }
+  local cmd, program = server.command()
+  if not program then
+    local message = ('the server `%s` was not found; %s'):format(cmd[1], server.INSTALL)
+    return server.notify(message, vim.log.levels.ERROR)
+  end
+  local options = { text = true, env = server.environment() }
   vim.system(
     server.verb('stats'),
     options,
