@@ -80,6 +80,16 @@ def test_typing_something_else_takes_the_ghost_away_without_the_server(editor):
     assert editor.screen().lines()[1] == "    return x"
 
 
+def test_leaving_insert_mode_by_control_c_takes_the_ghost_away(editor):
+    show_product(editor)
+    editor.freeze_server()
+    editor.type("<C-c>")
+    assert editor.nvim.api.get_mode()["mode"] == "n"
+    assert editor.ghost() is None
+    editor.type("ggO")  # where what Neovim keeps of it would be drawn again
+    assert editor.ghost() is None
+
+
 def test_accepting_at_once_after_typing_leaves_nothing_behind(editor):
     """Neovim 0.12's own acceptance leaves what was typed in the last 200 ms behind the text."""
     show_product(editor)
@@ -276,6 +286,9 @@ def test_neovims_own_display_can_be_turned_off_and_on(editor):
     editor.lua("vim.lsp.inline_completion.enable(false, { bufnr = 0 })")
     editor.type("w")
     assert editor.ghost() is None
+    editor.type("<Tab>")
+    assert editor.text() == f"{HEAD}    return w    "  # what is not seen is not accepted
+    editor.type("<BS>")
     editor.lua("vim.lsp.inline_completion.enable(true, { bufnr = 0 })")
     editor.type("id")
     editor.wait_for_ghost("th * height")

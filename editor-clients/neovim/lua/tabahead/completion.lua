@@ -29,7 +29,7 @@ local is_due = false
 ---@return integer|nil
 local function fitting()
   local place = offer.here()
-  if not asked or asked.bufnr ~= place.bufnr then
+  if not asked or asked.bufnr ~= place.bufnr or not display.is_on(place.bufnr) then
     return nil
   end
   local left, chosen = {}, 1
@@ -151,6 +151,7 @@ function M.follow()
   is_due = true
   vim.schedule(function()
     is_due = false
+    redraw()
     if is_inserting() and not is_asked(offer.here()) then
       ask(AUTOMATIC)
     end
@@ -230,14 +231,17 @@ end
 --- Show another of the items; the further ones are asked for where there is only one.
 ---@param step integer
 function M.select(step)
-  local function move()
-    index = (index - 1 + step) % math.max(#items, 1) + 1
-  end
-  if #items > 1 then
-    move()
+  local left, chosen = fitting()
+  if left and #left > 1 then
+    local other = left[(chosen - 1 + step) % #left + 1].item
+    while items[index] ~= other do -- some of the items no longer fit
+      index = index % #items + 1
+    end
     redraw()
   elseif M.is_shown() then
-    M.trigger(move)
+    M.trigger(function()
+      index = (index - 1 + step) % math.max(#items, 1) + 1
+    end)
   end
 end
 

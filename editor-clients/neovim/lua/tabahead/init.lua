@@ -7,6 +7,7 @@ M.is_set_up = false
 ---@class tabahead.Display how ghost text comes onto the screen
 ---@field start fun(cmd: string[], dispatchers: table, spawn: table): vim.lsp.rpc.PublicClient
 ---@field attach fun(client: vim.lsp.Client, bufnr: integer)
+---@field is_on fun(bufnr: integer): boolean
 ---@field asking fun(send: fun()) runs `send`, which sends a request
 ---@field show fun(bufnr: integer, insertions: tabahead.Insertion[], index: integer)
 ---@field hide fun(bufnr: integer)
@@ -29,8 +30,12 @@ local function watch()
   on({ 'BufEnter', 'FileType', 'BufFilePost', 'BufWritePost' }, function(event)
     server.attach(event.buf)
   end)
+  on('BufFilePre', function(event)
+    server.rename(event.buf)
+  end)
   on({ 'InsertEnter', 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, completion.follow)
   on({ 'InsertLeave', 'BufLeave' }, completion.stop)
+  on('ModeChanged', completion.stop, 'i*:n*') -- <C-c> is no InsertLeave
   on('User', completion.ask_again, 'TabaheadReady')
 end
 

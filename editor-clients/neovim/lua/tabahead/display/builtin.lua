@@ -10,6 +10,8 @@ local extmark = require('tabahead.display.extmark')
 local M = {}
 
 local METHOD = 'textDocument/inlineCompletion'
+-- Neovim's.
+local namespace = vim.api.nvim_create_namespace('nvim.lsp.inline_completion')
 
 ---@type table<integer, fun(err: any, result: any)> by buffer: answers its last request
 local answer = {}
@@ -67,12 +69,19 @@ local function is_drawn_well(item)
   return item.range.start.character == item.range['end'].character
 end
 
+--- Whether the user has left Neovim's display on.
+---@param bufnr integer
+---@return boolean
+function M.is_on(bufnr)
+  return vim.lsp.inline_completion.is_enabled({ bufnr = bufnr })
+end
+
 ---@param bufnr integer
 ---@param insertions tabahead.Insertion[]
 ---@param index integer
 function M.show(bufnr, insertions, index)
   local client = require('tabahead.server').client()
-  if not client or not vim.lsp.inline_completion.is_enabled({ bufnr = bufnr }) then
+  if not client then
     return M.hide(bufnr)
   end
   local list = {}
@@ -92,6 +101,10 @@ end
 function M.hide(bufnr)
   extmark.hide(bufnr)
   give(bufnr, {}, 1)
+  if vim.api.nvim_buf_is_valid(bufnr) then
+    -- Outside insert mode, as behind <C-c>, it is told in vain.
+    vim.api.nvim_buf_clear_namespace(bufnr, namespace, 0, -1)
+  end
 end
 
 --- Send a request of ours.

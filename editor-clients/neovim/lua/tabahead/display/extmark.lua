@@ -127,6 +127,12 @@ function M.hide(bufnr)
   end
 end
 
+--- Nobody turns it off.
+---@return boolean
+function M.is_on()
+  return true
+end
+
 --- Nobody else asks here.
 ---@param send fun()
 function M.asking(send)
