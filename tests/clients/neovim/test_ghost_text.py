@@ -270,6 +270,28 @@ def test_an_overtaken_request_is_cancelled(editor):
     editor.wait_for_ghost("c_now")
 
 
+def test_the_next_suggestion_is_one_that_fits_what_was_typed(scripted):
+    other = scripted({"value = ": "table"})
+    # A script writes one text: three stand in its place.
+    other.lua(
+        "local offer = require('tabahead.offer') local items = offer.items"
+        " offer.items = function(...) local one = items(...)[1]"
+        "   return one and vim.iter({ 'table', 'row', 'tape' }):map(function(text)"
+        "     return vim.tbl_extend('force', one, { text = text }) end):totable() or {} end"
+    )
+    other.edit("table.py")
+    other.type("ivalue = ")
+    other.wait_for_ghost("table")
+    other.freeze_server()
+    other.type("t")
+    for expected in ("ape", "able", "ape"):
+        other.type("<M-]>")
+        assert other.ghost() == expected
+    other.type("<M-[>")
+    assert other.ghost() == "able"
+    other.thaw_server()
+
+
 @ONLY_0_12
 def test_neovims_own_acceptance_takes_what_is_shown_too(editor):
     show_product(editor)

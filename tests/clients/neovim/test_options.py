@@ -103,6 +103,15 @@ def test_a_server_that_is_not_there_is_named_once_with_how_to_install_it(editor)
     assert editor.status()["kind"] == "error"
 
 
+@pytest.mark.parametrize("subcommand", ["statistics", "trigger", "explain", "status"])
+def test_without_the_server_a_subcommand_says_how_to_install_it(editor, subcommand):
+    editor.lua("require('tabahead').setup(...)", {"cmd": ["/nowhere/tabahead", "--stdio"]})
+    editor.edit("three.py", attached=False)
+    count = len(editor.notices())
+    editor.nvim.command(f"Tabahead {subcommand}")
+    assert "pipx install" in editor.notices()[count:][-1]
+
+
 def test_the_help_has_every_option_function_and_subcommand(editor):
     """helptags complains of tags that occur twice, and the help is found under its names."""
     copy = editor.folder / "doc"

@@ -92,6 +92,17 @@ def test_a_setting_that_is_changed_while_the_server_runs_is_heeded_and_explained
     type_until(editor, lambda: editor.ghost() == "computed(1)", "the setting is heeded")
 
 
+def test_a_setting_that_is_changed_while_the_server_starts_is_heeded(scripted):
+    editor = scripted(SCRIPT)
+    editor.lua(
+        "vim.cmd.edit('starting.py')"
+        " require('tabahead').configure({ languages_off = { 'python' } })"
+    )
+    eventually(editor.is_attached, "the server knows the buffer")
+    editor.type("ivalue = ")
+    type_until(editor, lambda: editor.reason() == "excluded", "the setting is heeded")
+
+
 def test_an_unknown_setting_is_reported_by_the_server(scripted):
     editor = scripted(SCRIPT, {"settings": {"modee": "line"}})
     editor.edit("unknown.py")
@@ -119,6 +130,18 @@ def test_a_buffer_without_a_name_says_why_nothing_is_shown(editor):
     eventually(editor.is_attached, "the server knows it once it is written")
     show(editor)
     assert editor.reason() is None
+
+
+def test_a_buffer_goes_on_under_its_new_name_before_it_is_written(editor):
+    editor.edit("old_name.py")
+    show(editor)
+    editor.type("<Esc>")
+    editor.nvim.command("file new_name.py")
+    show(editor)
+    editor.type("<Esc>")
+    editor.nvim.command("saveas! third_name.py")
+    show(editor)
+    editor.type("<Esc>")
 
 
 def test_paused_nothing_is_shown_until_it_goes_on(editor):

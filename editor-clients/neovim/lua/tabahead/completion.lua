@@ -170,7 +170,7 @@ end
 ---@param text string
 local function report(insertion, text)
   local item = insertion.item
-  if not item.command then
+  if not item.command or not server.client() then
     return
   end
   local is_whole = text == insertion.text
@@ -221,9 +221,13 @@ end
 --- Ask as by key: everything that the server has to say, also where it would be silent.
 ---@param answered fun()|nil
 function M.trigger(answered)
+  local explain = require('tabahead.explain').run
+  if not client_of(vim.api.nvim_get_current_buf()) then
+    return explain()
+  end
   ask(INVOKED, answered or function()
     if #items == 0 then
-      require('tabahead.explain').run()
+      explain()
     end
   end)
 end

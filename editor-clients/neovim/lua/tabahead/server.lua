@@ -272,6 +272,17 @@ function M.attach(bufnr)
   listen(bufnr)
 end
 
+--- The name of a buffer is about to change: it is closed under the old one, since Neovim would go
+--- on under the new one without opening that.
+---@param bufnr integer
+function M.rename(bufnr)
+  local client = M.client()
+  if client and vim.lsp.buf_is_attached(bufnr, client.id) then
+    vim.lsp.buf_detach_client(bufnr, client.id)
+    languages[bufnr] = nil
+  end
+end
+
 function M.attach_all()
   for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
     if vim.bo[bufnr].buflisted then
@@ -293,9 +304,12 @@ end
 
 --- Hand over the settings as they are in config.options now.
 function M.configure()
-  local client = M.client()
-  if client then
-    client.settings = settings()
+  local client = client_id and vim.lsp.get_client_by_id(client_id)
+  if not client then
+    return
+  end
+  client.settings = settings()
+  if client.initialized then -- else it is told them when it is
     local params = { settings = client.settings }
     compat.call(client, 'notify', 'workspace/didChangeConfiguration', params)
   end
