@@ -1,11 +1,12 @@
 /**
  * Makes an environment of Python with the server in it; whole, or not there at all. One that is there
- * already stays where another cannot be made.
+ * already stays where another cannot be made. Two windows never make it at once.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Program } from './findServer';
+import { alone } from './lock';
 import { pathOf, type Platform } from './paths';
 import type { Run, RunOptions } from './run';
 
@@ -42,10 +43,37 @@ export function installedPython({ folder, platform }: Place): string | undefined
 
 /** Raises InstallError and InstallCancelled; the path of the environment's Python. */
 export async function install(plan: Plan, run: Run): Promise<string> {
-  const { folder, options, report, requirement } = plan;
+  const { folder, report, requirement } = plan;
+  const { signal } = plan.options;
   if (requirement.trim() === '') {
     throw new InstallError('The setting tabahead.server.package is empty; reset it.');
   }
+  await mkdir(dirname(folder), { recursive: true });
+  const onWait = (): void => {
+    report('waiting for another window that installs it');
+  };
+  try {
+    return await alone({ file: `${folder}.lock`, signal, onWait }, async (hasWaited) => {
+      const python = hasWaited ? await installedAs(plan) : undefined;
+      return python ?? (await make(plan, run));
+    });
+  } catch (error) {
+    throw signal.aborted ? new InstallCancelled() : error;
+  }
+}
+
+/** Python of an environment that was made of the same requirement. */
+async function installedAs(plan: Plan): Promise<string | undefined> {
+  const python = installedPython(plan);
+  if (python === undefined) {
+    return undefined;
+  }
+  const made = await readFile(join(plan.folder, MARK), 'utf8');
+  return made.trim() === plan.requirement.trim() ? python : undefined;
+}
+
+async function make(plan: Plan, run: Run): Promise<string> {
+  const { folder, report, requirement } = plan;
   const former = `${folder}.former`;
   if (installedPython(plan) !== undefined) {
     await move(folder, former);
@@ -68,7 +96,7 @@ export async function install(plan: Plan, run: Run): Promise<string> {
     return python;
   } catch (error) {
     await move(former, folder);
-    throw options.signal.aborted ? new InstallCancelled() : error;
+    throw error;
   }
 }
 
