@@ -27,6 +27,8 @@ const STOP_MS = 2000;
 
 export interface Launch {
   readonly program: Program;
+  /** Ends the wait for its first answer. */
+  readonly signal: AbortSignal;
   readonly cwd: string;
   readonly env: Record<string, string | undefined>;
   readonly log: LogOutputChannel;
@@ -53,7 +55,7 @@ class QuietClient extends LanguageClient {
 
 /** Rejects where the server cannot be started or ends before it has answered. */
 export async function launch(options: Launch): Promise<Running> {
-  const { program, cwd, env, log } = options;
+  const { program, signal, cwd, env, log } = options;
   log.info(`starting ${[program.file, ...program.args].join(' ')}`);
   const child = spawn(program.file, program.args, { cwd, env, windowsHide: true });
   // Rejects with the reason where there is no such program.
@@ -92,13 +94,25 @@ export async function launch(options: Launch): Promise<Running> {
   try {
     const late = setTimeout(START_MS, 'no answer within a minute', { ref: false });
     const failed = Promise.race([ended, late]).then((how) => Promise.reject(new Error(how)));
-    await Promise.race([client.start(), failed]);
+    await Promise.race([client.start(), failed, rejectAt(signal)]);
   } catch (error) {
-    const how = await Promise.race([ended, setTimeout(END_MS, undefined)]);
+    const how = await Promise.race([ended, setTimeout(signal.aborted ? 0 : END_MS, undefined)]);
     await running.stop();
     throw how === undefined ? error : new Error(how);
   }
   return running;
+}
+
+function rejectAt(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = (): void => {
+      reject(new Error('stopped before it has answered'));
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) {
+      stop();
+    }
+  });
 }
 
 async function endOf(child: ChildProcess, lastLine: () => string): Promise<string> {

@@ -8,7 +8,7 @@ import type { Pause } from './core/pause';
 import { chooseModel } from './models';
 import type { Statistics } from './statistics';
 import type { StatusBar } from './statusBar';
-import type { Supervisor } from './supervisor';
+import type { ServerSupervisor } from './supervisor';
 
 /** The editor's own commands under names that are found among ours. */
 const OF_THE_EDITOR = {
@@ -23,7 +23,7 @@ const OF_THE_EDITOR = {
 export interface Parts {
   readonly storage: string;
   readonly log: vscode.LogOutputChannel;
-  readonly supervisor: Supervisor;
+  readonly supervisor: ServerSupervisor;
   readonly statusBar: StatusBar;
   readonly statistics: Statistics;
   readonly pause: Pause;

@@ -10,7 +10,7 @@ import { middlewareOf } from './middleware';
 import { noticeOtherProviders } from './notice';
 import { Statistics } from './statistics';
 import { StatusBar } from './statusBar';
-import { Supervisor } from './supervisor';
+import { ServerSupervisor } from './supervisor';
 
 const FILES_OFF = 'filesOff';
 
@@ -23,7 +23,7 @@ export class Tabahead {
   readonly pause: Pause;
   readonly statusBar: StatusBar;
   readonly statistics: Statistics;
-  readonly supervisor: Supervisor;
+  readonly supervisor: ServerSupervisor;
 
   constructor(private readonly context: vscode.ExtensionContext) {
     this.storage = context.globalStorageUri.fsPath;
@@ -68,7 +68,7 @@ export class Tabahead {
     }
   }
 
-  private supervise(): Supervisor {
+  private supervise(): ServerSupervisor {
     const middleware = middlewareOf({
       contributed: contributedSettings(this.context),
       isOff: (document) => this.isOff(document),
@@ -79,7 +79,7 @@ export class Tabahead {
         this.pause.end();
       },
     });
-    return new Supervisor({
+    return new ServerSupervisor({
       storage: this.storage,
       log: this.log,
       middleware,
