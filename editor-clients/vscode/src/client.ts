@@ -16,6 +16,9 @@ import type { Program } from './core/findServer';
 import { parseLine } from './core/log';
 import { parseStatus, type Status } from './core/status';
 
+/** Of the documents that the server is told of. */
+export const SCHEMES: readonly string[] = ['file', 'untitled', 'vscode-notebook-cell'];
+
 /** How long the server may take to answer first: a slow disk has Python to read. */
 const START_MS = 60_000;
 
@@ -63,7 +66,7 @@ export async function launch(options: Launch): Promise<Running> {
   let lastLine = '';
   const ended = endOf(child, () => lastLine);
   const client = new QuietClient('tabahead', 'tabahead', () => Promise.resolve(child), {
-    documentSelector: ['file', 'untitled', 'vscode-notebook-cell'].map((scheme) => ({ scheme })),
+    documentSelector: SCHEMES.map((scheme) => ({ scheme })),
     initializationOptions: { status: true },
     outputChannel: log,
     middleware: options.middleware,

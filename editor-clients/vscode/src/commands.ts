@@ -1,5 +1,6 @@
 /** The commands, each a line or two; what they do is done elsewhere. */
 import * as vscode from 'vscode';
+import { SCHEMES } from './client';
 import { reasonHere, reasonOf } from './core/explanation';
 import type { FilesOff } from './core/filesOff';
 import type { Program } from './core/findServer';
@@ -17,7 +18,6 @@ const OF_THE_EDITOR = {
   acceptAll: 'commit',
   next: 'showNext',
   previous: 'showPrevious',
-  trigger: 'trigger',
 };
 
 export interface Parts {
@@ -33,8 +33,13 @@ export interface Parts {
 
 export function registerCommands(parts: Parts): vscode.Disposable[] {
   const own: Record<string, () => unknown> = {
+    trigger: () => trigger(parts),
     pauseTenMinutes: () => {
       parts.pause.begin();
+    },
+    // Not the server's own command, which is there only while a server is.
+    endPause: () => {
+      parts.pause.end();
     },
     toggleFile: () => toggleFile(parts),
     showMenu: () => showMenu(parts.statusBar),
@@ -67,6 +72,14 @@ export function keyOf(document: vscode.TextDocument): string {
   return (notebook?.uri ?? uri).toString();
 }
 
+/** Asked for, silence needs a reason; the server's own are a matter of "Why". */
+async function trigger(parts: Parts): Promise<void> {
+  await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger');
+  if (parts.supervisor.client === undefined) {
+    await explain(parts);
+  }
+}
+
 async function toggleFile({ filesOff, statusBar }: Parts): Promise<void> {
   const document = vscode.window.activeTextEditor?.document;
   if (document === undefined) {
@@ -93,6 +106,7 @@ async function explain({ supervisor, statusBar, log }: Parts): Promise<void> {
   const settings = vscode.workspace.getConfiguration('editor', document);
   const place = {
     isInDocument: document !== undefined,
+    isServed: document !== undefined && SCHEMES.includes(document.uri.scheme),
     showsGhostText: settings.get('inlineSuggest.enabled', true),
   };
   const textDocument = { uri: document?.uri.toString() };

@@ -9,7 +9,7 @@ export interface Hooks {
   readonly contributed: readonly string[];
   readonly isOff: (document: vscode.TextDocument) => boolean;
   readonly onAnswer: (ms: number) => void;
-  /** The command that ends a pause; the server hears of it from whoever keeps the pause. */
+  /** The server's command that ends a pause; it hears of it from whoever keeps the pause. */
   readonly onResume: () => void;
 }
 

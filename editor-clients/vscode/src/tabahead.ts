@@ -24,6 +24,7 @@ export class Tabahead {
   readonly statusBar: StatusBar;
   readonly statistics: Statistics;
   readonly supervisor: ServerSupervisor;
+  private isInstalling = false;
 
   constructor(private readonly context: vscode.ExtensionContext) {
     this.storage = context.globalStorageUri.fsPath;
@@ -58,9 +59,12 @@ export class Tabahead {
   }
 
   async install(): Promise<void> {
+    this.isInstalling = true;
     await this.supervisor.stop();
+    this.statusBar.set({ kind: 'busy', message: 'The server is being installed.' });
     const isInstalled = await installServer(this.storage, this.log);
     await this.supervisor.restart();
+    this.isInstalling = false;
     const { found } = this.supervisor;
     if (isInstalled && found !== undefined && found.origin !== OWN_ENVIRONMENT) {
       const message = `The server is installed but not in use: that of ${found.origin} goes before it.`;
@@ -128,9 +132,12 @@ export class Tabahead {
   }
 
   private async offer(): Promise<void> {
-    if (await offerInstallation()) {
-      await this.install();
+    // Who has just cancelled an installation is not asked again.
+    if (this.isInstalling || !(await offerInstallation())) {
+      return;
     }
+    // Another window may have installed it while the question stood there.
+    await (this.supervisor.found === undefined ? this.install() : this.supervisor.restart());
   }
 }
 

@@ -4,10 +4,11 @@ import { reasonHere, reasonOf } from '../src/core/explanation';
 import type { View } from '../src/core/status';
 
 const VIEW: View = { kind: 'normal', message: 'm on CPU.', isPaused: false, isFileOff: false };
-const PLACE = { isInDocument: true, showsGhostText: true };
+const PLACE = { isInDocument: true, isServed: true, showsGhostText: true };
 
 test('what lies on this side is said without asking the server', () => {
   assert.match(reasonHere(VIEW, { ...PLACE, isInDocument: false }) ?? '', /No file/);
+  assert.match(reasonHere(VIEW, { ...PLACE, isServed: false }) ?? '', /Only files on disk/);
   assert.match(
     reasonHere(VIEW, { ...PLACE, showsGhostText: false }) ?? '',
     /inlineSuggest\.enabled/,

@@ -41,7 +41,7 @@ test('a server that runs can be paused, explained, changed, measured and read', 
 
 test('a pause offers its end, and no second one', () => {
   const offered = commands(view('inactive', { isPaused: true }));
-  assert.ok(offered.includes('tabahead.resume'));
+  assert.ok(offered.includes('tabahead.endPause'));
   assert.ok(!offered.includes('tabahead.pauseTenMinutes'));
 });
 

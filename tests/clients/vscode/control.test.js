@@ -110,6 +110,27 @@ suite('control', () => {
     await window.screenshot('statistics');
   });
 
+  check('the palette, which takes suggestions away, offers nothing to do with one', async () => {
+    await type('palette.py');
+    await window.expectGhost(GHOST);
+    const offered = await window.commands('tabahead: ');
+    assert.ok(offered.includes('tabahead: Open Log'), offered.join('; '));
+    const needing = /Accept|Next Suggestion|Previous Suggestion/;
+    assert.deepEqual(
+      offered.filter((title) => needing.test(title)),
+      [],
+    );
+  });
+
+  check('a program that never answers is not waited for once the setting is mended', async () => {
+    code.setMachine({ 'tabahead.server.command': [PYTHON, '-c', 'import time; time.sleep(600)'] });
+    await eventually(() => window.serverState(), /^tabahead: Starting\.$/);
+    code.setMachine(code.scripted);
+    await window.ready();
+    await type('answers.py');
+    await window.expectGhost(GHOST);
+  });
+
   check('a server that is killed is started again and completes', async () => {
     await code.expectNewServer(window, (old) => process.kill(old, 'SIGKILL'));
     await type('killed.py');
@@ -122,6 +143,12 @@ suite('control', () => {
       const command = [PYTHON, '-c', 'raise SystemExit("broken on purpose")'];
       code.setMachine({ 'tabahead.server.command': command });
       await window.expectNotification(/does not stay up.*broken on purpose/);
+      await window.command('tabahead: Suggest Here');
+      await window.expectNotification(/does not stay up.*broken on purpose/);
+      await window.command('tabahead: Pause for Ten Minutes');
+      await window.expectPaused(true);
+      await window.command('tabahead: Resume');
+      await window.expectPaused(false);
       code.setMachine(code.scripted);
       await window.ready();
       await type('mended.py');

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { after, before } from 'node:test';
 
 import { CodeServer } from './code_server.js';
+import { eventually } from './eventually.js';
 import { PYTHON, ROOT } from './places.js';
 import { scenario, suite } from './scenario.js';
 
@@ -54,6 +55,18 @@ suite('the default model', () => {
     const seconds = (end) => ((end - code.activated()) / 1000).toFixed(1);
     test.diagnostic(`from the start of the extension to a ready server: ${seconds(ready)} s`);
     test.diagnostic(`from the start of the extension to the first ghost text: ${seconds(shown)} s`);
+  });
+
+  check('the next suggestion is another one, and the previous one the first again', async () => {
+    await start('others.py');
+    await window.type(' =');
+    await window.press('Alt+\\');
+    const first = await window.expectGhost(/\S/);
+    await window.press('Alt+]');
+    const isAnother = async () => ![null, first].includes(await window.ghost());
+    await eventually(isAnother, true, 'another suggestion');
+    await window.press('Alt+[');
+    await window.expectGhost(first);
   });
 
   check('what it shows while typing is what Tab puts there', async () => {

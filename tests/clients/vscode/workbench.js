@@ -55,6 +55,18 @@ export class Workbench {
     await this.#pick('F1', title, title);
   }
 
+  /** The commands that the palette offers for a text. */
+  async commands(text) {
+    await this.page.keyboard.press('F1');
+    const box = this.page.locator('.quick-input-widget:visible');
+    await box.locator('input[type=text]').first().fill(`>${text}`);
+    const labels = box.locator('.label-name');
+    await labels.filter({ hasText: text }).first().waitFor();
+    const titles = await labels.allTextContents();
+    await this.press('Escape');
+    return titles.map((title) => title.trim());
+  }
+
   async #pick(key, text, label) {
     await this.page.keyboard.press(key);
     const box = this.page.locator('.quick-input-widget:visible');
@@ -94,6 +106,12 @@ export class Workbench {
   /** What the entry shows. */
   statusText() {
     return this.page.textContent(SERVER_STATE);
+  }
+
+  /** The entry has the sign of a pause, or not. */
+  async expectPaused(isPaused) {
+    const sign = this.page.locator(`${SERVER_STATE} .codicon-debug-pause`);
+    await sign.waitFor({ state: isPaused ? 'visible' : 'detached' });
   }
 
   /** Click the entry; the labels of its menu. */

@@ -5,6 +5,8 @@ import type { View } from './status';
 export interface Place {
   /** A document is edited. */
   readonly isInDocument: boolean;
+  /** It is of a kind that the server is told of. */
+  readonly isServed: boolean;
   /** The editor shows ghost text at all. */
   readonly showsGhostText: boolean;
 }
@@ -13,6 +15,9 @@ export interface Place {
 export function reasonHere(view: View, place: Place): string | undefined {
   if (!place.isInDocument) {
     return 'No file is edited; put the cursor into one first.';
+  }
+  if (!place.isServed) {
+    return 'Only files on disk, new ones and notebooks are completed; this is none of them.';
   }
   if (!place.showsGhostText) {
     return 'The setting editor.inlineSuggest.enabled is off here: the editor shows no ghost text.';

@@ -26,7 +26,7 @@ export function menuOf(view: View): MenuItem[] {
   }
 }
 
-const RESUME = { label: '$(debug-start) Resume', command: 'tabahead.resume' };
+const RESUME = { label: '$(debug-start) Resume', command: 'tabahead.endPause' };
 const PAUSE = {
   label: '$(debug-pause) Pause for ten minutes',
   command: 'tabahead.pauseTenMinutes',
