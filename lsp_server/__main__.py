@@ -72,8 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
             command.add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=text)
-    parsed = parser.parse_args(arguments)
+    parsed, unknown = parser.parse_known_args(arguments)
     assert command is not None  # argparse has refused every other name
+    if unknown:
+        subparsers.choices[parsed.command].error(f"unknown: {' '.join(unknown)}")
     try:
         return int(command.run(parsed))
     except TabaheadError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lsp_server.completion import (
     CompletionRequest,
@@ -18,6 +19,9 @@ from lsp_server.completion import (
 )
 from lsp_server.documents import Document
 from lsp_server.params import InlineCompletionParams
+
+if TYPE_CHECKING:
+    from lsp_server.settings.tree import Settings
 
 
 async def _no_disk(uri: str) -> None:
@@ -48,6 +52,26 @@ class RequestOptions:
     """Documents that get no completions, and why; never waits."""
     look: Callable[[str], Awaitable[None]] = _no_disk
     """Brings what `refuse` knows from the disk about a URI up to date; first await this."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> RequestOptions:
+        """Without what judges documents."""
+        return cls(
+            mode=settings.mode,
+            max_tokens=settings.max_tokens,
+            sources=settings.sources,
+            strict=settings.strict,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            num_items=settings.num_items,
+            eagerness=settings.eagerness,
+            prose=settings.prose,
+            use_context=settings.context,
+            healing=settings.healing,
+            automatic_deadline_ms=settings.deadline_ms.automatic,
+            invoked_deadline_ms=settings.deadline_ms.invoked,
+            look_ahead=settings.look_ahead,
+        )
 
     def request(self, snapshot: Snapshot, offset: int, invoked: bool = False) -> CompletionRequest:
         """A request at an offset of a document, by key or while typing."""

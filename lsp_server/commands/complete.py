@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,8 @@ def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "complete",
         help="complete at FILE:LINE:COLUMN",
-        description="Complete at a place in a file and print the ghost text with its figures.",
+        description="Complete at a place in a file, as if asked by key there, and print the ghost"
+        " text with its figures. The workspace is the current directory.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,44 +48,40 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lsp_server.asking import RequestOptions
     from lsp_server.backend.loader import load_backend
     from lsp_server.cancellation import CancelToken
     from lsp_server.completer import complete, nothing
-    from lsp_server.completion import CompletionRequest, Snapshot
+    from lsp_server.completion import Reason, Snapshot
     from lsp_server.files.exclusion import refuse_document
     from lsp_server.files.ignore_files import IgnoreFiles
     from lsp_server.files.rules import FileRules
+    from lsp_server.text.languages import language_of
 
     settings = _settings(args)
     path, text, offset = _read(args.place)
-    request = CompletionRequest(
-        snapshot=Snapshot(uri=path.resolve().as_uri(), version=0, language_id="", text=text),
-        offset=offset,
-        invoked=True,
-        num_items=1 if args.items is None else settings.num_items,
-        mode=settings.mode,
-        max_tokens=settings.max_tokens,
-        sources=settings.sources,
-        strict=settings.strict,
-        temperature=settings.temperature,
-        seed=settings.seed,
-        healing=settings.healing,
-    )
-    snapshot = request.snapshot
+    uri = path.resolve().as_uri()
+    snapshot = Snapshot(uri, version=0, language_id=language_of("", uri).name, text=text)
+    options = RequestOptions.of(settings)
+    if args.items is None:
+        options = replace(options, num_items=1)
+    request = replace(options.request(snapshot, offset, invoked=True), deadline_ms=None)
     rules = FileRules(settings, [Path.cwd()], IgnoreFiles())
     refusal = refuse_document(snapshot, settings) or rules.refuse(snapshot.uri)
     if refusal is not None:
         result = nothing(request, refusal.reason, message=refusal.message)
     else:
         backend = load_backend(settings, lambda *_: None, CancelToken())
+        backend.learn(snapshot)
         result = complete(request, backend, CancelToken())
     answer = as_json(result, text)
     print(json.dumps(answer) if args.json else printable(page(result, text)))
-    return 0
+    return 1 if result.reason is Reason.ENGINE_ERROR else 0
 
 
 def as_json(result: CompletionResult, text: str) -> dict[str, Any]:
     """A CompletionResult as the object that `--json` prints; positions in UTF-16 units."""
+    from lsp_server.answers import SENTENCES
     from lsp_server.documents import Encoding, position_at
 
     def position(offset: int) -> dict[str, int]:
@@ -101,8 +99,8 @@ def as_json(result: CompletionResult, text: str) -> dict[str, Any]:
     if result.alternatives:
         others = result.alternatives
         answer["alternatives"] = [edit(other.text, other.start, other.end) for other in others]
-    if result.message:
-        answer["message"] = result.message
+    if result.reason is not None:
+        answer["message"] = result.message or SENTENCES[result.reason]
     if result.token_ids is not None:
         answer["token_ids"] = list(result.token_ids)
     return answer
@@ -144,7 +142,7 @@ def _read(place: str) -> tuple[Path, str, int]:
 def _offset(path: Path, text: str, row: int, col: int) -> int:
     lines = text.replace("\r\n", "\n\0").replace("\r", "\n").split("\n")
     if not 1 <= row <= len(lines):
-        raise SettingsError(f"{path} has {len(lines)} lines; line {row} is beyond the end.")
+        raise SettingsError(f"{path} has {len(lines)} lines; give one from 1 to {len(lines)}.")
     line = lines[row - 1].removeprefix("\0")
     if not 1 <= col <= len(line) + 1:
         raise SettingsError(
@@ -157,10 +155,11 @@ def _offset(path: Path, text: str, row: int, col: int) -> int:
 
 def page(result: CompletionResult, text: str) -> str:
     """The place as it would be, with the ghost text in grey, and the line of figures."""
+    from lsp_server.answers import SENTENCES
     from lsp_server.completion import TextEdit
 
     if result.reason is not None:
-        return f"nothing shown: {result.message or result.reason}"
+        return f"nothing shown: {result.message or SENTENCES[result.reason]}"
     edits = (TextEdit(result.text, result.start, result.end), *result.alternatives)
     shown = "\n\nor\n\n".join(_in_place(edit, text) for edit in edits)
     return f"{shown}\n\n{figures(result.stats.as_json())}"

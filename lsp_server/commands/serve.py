@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,11 @@ def run(args: argparse.Namespace) -> int:
     )
     # It logs every message that it sends, document text included, at INFO.
     logging.getLogger("pygls").setLevel(logging.WARNING)
+    if not args.tcp and sys.stdin.isatty():
+        print(
+            "tabahead: waiting for an editor on stdin; `tabahead --help` tells of the commands.",
+            file=sys.stderr,
+        )
     channel = _listen(args.tcp, args.allow_remote) if args.tcp else stdio_channel()
     code, finished = _serve(channel, Wiring(args.model), args.clientProcessId)
     if not finished:
@@ -257,23 +263,8 @@ class Wiring:
         rules = FileRules(settings, folders, ignore_files)
         admission = Admission(settings, rules, disk, self.rules_changed)
         return Configuration(
-            options=RequestOptions(
-                mode=settings.mode,
-                max_tokens=settings.max_tokens,
-                sources=settings.sources,
-                strict=settings.strict,
-                temperature=settings.temperature,
-                seed=settings.seed,
-                num_items=settings.num_items,
-                eagerness=settings.eagerness,
-                prose=settings.prose,
-                use_context=settings.context,
-                healing=settings.healing,
-                automatic_deadline_ms=settings.deadline_ms.automatic,
-                invoked_deadline_ms=settings.deadline_ms.invoked,
-                look_ahead=settings.look_ahead,
-                refuse=admission.refuse,
-                look=admission.look,
+            options=replace(
+                RequestOptions.of(settings), refuse=admission.refuse, look=admission.look
             ),
             max_chars=settings.max_file_bytes,
             model=(

@@ -18,5 +18,5 @@ class Basket:
 
     def total(self):
         total = 0
-        for name, amount in self.amounts.items():
+        for name in self.amounts:
             total += 

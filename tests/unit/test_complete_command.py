@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from lsp_server.__main__ import main
+from lsp_server.backend.scripted import ScriptedGeneration
+from lsp_server.errors import InferenceError
 
 ENTRIES = [
     {"after": 'printf("', "text": 'n=%d", n);'},
@@ -64,7 +66,32 @@ def test_what_the_terminal_cannot_show_is_no_crash(complete, monkeypatch, before
 
 
 def test_nothing_to_show_says_why(complete):
-    assert complete("nothing ")[1].out == "nothing shown: empty\n"
+    why = "The model has nothing to say here."
+    assert complete("nothing ")[1].out == f"nothing shown: {why}\n"
+    answer = json.loads(complete("nothing ", "", "--json")[1].out)
+    assert (answer["reason"], answer["message"]) == ("empty", why)
+
+
+def test_a_language_that_is_off_is_known_by_the_file_name(complete, tmp_path):
+    (tmp_path / "tabahead.toml").write_text('languages_off = ["txt"]')
+    code, printed = complete("x = ")
+    assert (code, printed.out) == (0, "nothing shown: The setting `languages_off` has `txt`.\n")
+
+
+def test_an_engine_that_fails_is_a_failure_of_the_command(complete, monkeypatch):
+    def pieces(*_):
+        raise InferenceError("The logits are NaN; fetch the model again.")
+        yield
+
+    monkeypatch.setattr(ScriptedGeneration, "__iter__", pieces)
+    code, printed = complete("x = ")
+    assert (code, printed.out) == (1, "nothing shown: The logits are NaN; fetch the model again.\n")
+
+
+def test_an_unknown_option_is_told_with_those_of_the_command(complete, capsys):
+    with pytest.raises(SystemExit):
+        complete("x = ", "", "--nosuch")
+    assert "usage: tabahead complete" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["file.txt", "file.txt:a:1", "file.txt:9:1", "absent.txt:1:1"])
