@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from lsp_server.backend.drafting import DraftSources
@@ -168,6 +169,12 @@ def make_drafters(settings: Settings) -> Path:
             f" {settings.model}` and fetch it again."
         )
     folder = paths().cache / "drafters" / settings.model / target.name
+    is_complete = all((folder / kind).is_dir() for kind in ("draft", "medusa", "eagle"))
+    if not is_complete and find_spec("safetensors") is None:
+        raise ModelMissingError(
+            "What the matrix compares is made with safetensors, which is not here; run `pip install"
+            " safetensors`."
+        )
     if not (folder / "draft").is_dir():
         _export("draft", str(checkpoint), "--out", str(folder / "draft"))
     for kind in ("medusa", "eagle"):

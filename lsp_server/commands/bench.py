@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lsp_server.errors import SettingsError
+
 SUITES = {
     "decode": "speed of speculation by lookup against plain decoding, pair by pair",
     "lossless": "greedy output with speculation equals greedy output without",
@@ -17,6 +19,17 @@ SUITES = {
     "round": "what one decoding round costs outside the model's pass",
     "startup": "time to the answer of initialize and to the first item, memory",
 }
+_ONLY_FOR = {
+    "rounds": ("startup",),
+    "keys": ("replay",),
+    "check": ("replay",),
+    "default_mode": ("lossless",),
+    "drafters": ("matrix",),
+    "calibrate": ("quality",),
+    "plot": ("matrix", "quality", "replay"),
+}
+"""Options that other suites have no use for."""
+_ROUNDS = 7
 _EXAMPLE = """example:
   tabahead bench decode
   tabahead bench lossless --cases 20 --json
@@ -40,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the evaluation sets")
     parser.add_argument("--cases", type=_positive, metavar="N", help="how many prompts or places")
     parser.add_argument(
-        "--rounds", type=_positive, default=7, metavar="N", help="startup: how many starts"
+        "--rounds", type=_positive, metavar="N", help=f"startup: how many starts ({_ROUNDS})"
     )
     parser.add_argument("--keys", type=_positive, metavar="N", help="replay: keys of each trace")
     parser.add_argument(
@@ -75,6 +88,11 @@ def run(args: argparse.Namespace) -> int:
     from lsp_server.paths import paths
     from lsp_server.settings.layers import load
 
+    for name, suites in _ONLY_FOR.items():
+        if getattr(args, name) and args.suite not in suites:
+            option = name.replace("_", "-")
+            raise SettingsError(f"--{option} is for {', '.join(suites)}, not for {args.suite}.")
+    args.rounds = args.rounds or _ROUNDS
     given = {"model": args.model} if args.model else {}
     loaded = load(command_line=given, user_file=paths().config / "settings.toml")
     for warning in loaded.warnings:

@@ -27,6 +27,12 @@ _EXAMPLE = """example:
 """
 
 
+_TITLES = {
+    "cost_ms": "milliseconds of a pass, by its tokens",
+    "draft_ms": "milliseconds of a draft (copies cost none)",
+}
+
+
 @dataclass(slots=True)
 class Report:
     facts: dict[str, Any] = field(default_factory=dict)
@@ -48,8 +54,9 @@ def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "doctor",
         help="say what works, and how to mend what does not",
-        description="Check packages, the runtime, the model's files and how this machine runs it."
-        " Exit code 1 if completions cannot be served.",
+        description="Check packages, the runtime, settings, the model's files and how this machine"
+        " runs it. The workspace is the current directory. Exit code 1 if completions cannot be"
+        " served.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -62,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
     from lsp_server.settings.layers import load
 
     given = {"model": args.model} if args.model else {}
-    loaded = load(command_line=given, user_file=paths().config / "settings.toml")
+    loaded = load(
+        command_line=given, workspace=Path.cwd(), user_file=paths().config / "settings.toml"
+    )
     report = examine(loaded.settings)
     report.warnings[:0] = loaded.warnings
     if args.json:
@@ -79,6 +88,7 @@ def examine(settings: Settings) -> Report:
     report = Report()
     report.facts["python"] = f"{platform.python_version()} ({sys.executable})"
     report.facts["packages"] = _versions()
+    _examine_grammars(report)
     _examine_runtime(report)
     _examine_model(settings, report)
     report.facts["cache"] = _cache_sizes()
@@ -93,6 +103,18 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+def _examine_grammars(report: Report) -> None:
+    from lsp_server.syntax.grammars import PACKAGES, load
+
+    absent = [name for name in PACKAGES if load(name) is None]
+    report.facts["grammars"] = [name for name in PACKAGES if name not in absent]
+    if absent:
+        report.warnings.append(
+            f"There is no grammar of {', '.join(absent)}: where blocks end and what is imported is"
+            " told by indentation there; install the extra `syntax`."
+        )
 
 
 def _examine_runtime(report: Report) -> None:
@@ -211,16 +233,31 @@ def _size(folder: Path) -> int:
 def _page(report: Report) -> str:
     lines: list[str] = []
     for name, fact in report.facts.items():
-        title = name.replace("_", " ")
-        if isinstance(fact, dict) and fact:
+        title = _TITLES.get(name, name)
+        if name == "width_probe":
+            lines += _probed(fact)
+        elif isinstance(fact, dict) and fact:
             lines.append(f"{title}:")
             lines += [f"  {key}: {_text(value)}" for key, value in fact.items()]
         else:
             lines.append(f"{title}: {_text(fact)}")
     lines += [f"warning: {text}" for text in report.warnings]
     lines += [f"PROBLEM: {text}" for text in report.problems]
-    lines.append("" if report.problems else "Completions can be served.")
-    return "\n".join(lines).rstrip()
+    lines.append(f"Completions {'cannot' if report.problems else 'can'} be served.")
+    return "\n".join(lines)
+
+
+def _probed(fact: dict[str, Any]) -> list[str]:
+    """What the width probe means for the text."""
+    from lsp_server.engine.probe import NUM_PREFIXES
+
+    difference, flips = fact["max_difference"][1], fact["flips"][1]
+    strict = "bit-exact here" if fact["exact_from_two"] else "not bit-exact here"
+    default = "the same text as strict mode, as far as tried"
+    if difference:
+        default = f"a pass of one token differs from wider ones by up to {difference:.2g} in logits"
+        default += f", which changed {flips} of {NUM_PREFIXES} choices tried" if flips else ""
+    return [f"strict mode: {strict}", f"default mode: {default}"]
 
 
 def _text(fact: Any) -> str:

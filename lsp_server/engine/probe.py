@@ -15,7 +15,7 @@ from lsp_server.engine.types import Slot
 
 WIDTHS = (1, 2, 3, 4, 5, 8, 9, 16, 17)
 _CONTEXT = 96
-_NUM_PREFIXES = 4
+NUM_PREFIXES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def probe_widths(slot: Slot) -> WidthProbe:
     differences = dict.fromkeys(WIDTHS, 0.0)
     flips = dict.fromkeys(WIDTHS, 0)
     rng = np.random.default_rng(0)
-    for _ in range(_NUM_PREFIXES):
+    for _ in range(NUM_PREFIXES):
         ids = [int(i) for i in rng.integers(0, slot.spec.vocab_size, _CONTEXT + max(WIDTHS))]
         slot.truncate(0)
         slot.forward(ids[:_CONTEXT], [_CONTEXT - 1])

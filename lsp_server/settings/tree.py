@@ -108,7 +108,8 @@ class Settings:
     status: bool = False
     """The client knows the notification `tabahead/status` and is told how things stand."""
     log_level: str = _choice("warning", LOG_LEVELS)
-    """Least severity that is logged: `error`, `warning`, `info` or `debug`."""
+    """Least severity of what goes to the log on stderr: `error`, `warning`, `info` or `debug`. The
+    editor's own log is told besides when a model is loaded."""
 
 
 ADDING = frozenset({"exclude", "languages_off"})

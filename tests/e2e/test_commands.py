@@ -127,6 +127,12 @@ def test_several_items_are_told_where_they_are_asked_for(tabahead, tiny, tmp_pat
     assert "num_items" in refused.stderr
 
 
+def test_an_option_of_another_suite_is_refused(tabahead):
+    done = tabahead("bench", "round", "--check")
+    assert done.returncode == 1
+    assert done.stderr == "tabahead: --check is for replay, not for round.\n"
+
+
 def test_json_alone_is_alone_on_stdout(tabahead, tiny):
     done = tabahead("bench", "lossless", "--cases", "1", "--model", str(tiny), "--json")
     assert json.loads(done.stdout)["cases"] == 1

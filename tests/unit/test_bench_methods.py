@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from export.parameters import num_parameters
-from lsp_server.bench.methods import Method, load_methods
+from lsp_server.bench import methods as module
+from lsp_server.bench.methods import Method, load_methods, make_drafters
 from lsp_server.engine.drafter_manifest import DrafterManifest
 from lsp_server.errors import ModelFilesError, ModelMissingError
 from lsp_server.settings.tree import Settings
+from models import catalogue
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 
@@ -69,3 +71,13 @@ def test_a_head_of_another_kind_is_refused_with_what_belongs_there(root, tmp_pat
 def test_a_folder_without_heads_says_how_to_make_them(root, tmp_path):
     with pytest.raises(ModelMissingError, match="tabahead export heads"):
         load_methods(Settings(model=str(root / "target")), tmp_path, [], 64)
+
+
+def test_what_makes_heads_is_looked_for_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABAHEAD_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "cache" / "downloads" / "smollm2-135m").mkdir(parents=True)
+    (tmp_path / "home" / "cache" / "downloads" / "smollm2-135m" / "a.gguf").touch()
+    monkeypatch.setattr(catalogue, "resolve", lambda name: tmp_path / "target")
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(ModelMissingError, match="pip install"):
+        make_drafters(Settings())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from lsp_server.__main__ import main
 from lsp_server.commands.doctor import Report, _page, examine
 from lsp_server.engine.drafter_manifest import DRAFTER_MANIFEST_NAME
 from lsp_server.settings.tree import Settings
+from lsp_server.syntax import grammars
 from tests.tiny_model import build_tiny_drafters, build_tiny_model
 
 
@@ -60,6 +63,33 @@ def test_sound_drafters_are_verified_and_what_they_cost_is_shown(built):
     page = _page(report)
     for name in ("draft", "eagle"):
         assert f"  {name}: step: {costs[name]['step']}; row: {costs[name]['row']}" in page
+
+
+def test_the_page_says_in_words_what_was_found(built):
+    page = _page(examined(built, sources=("lookup",)))
+    assert "grammars: python, javascript" in page
+    assert "\nstrict mode: bit-exact here\n" in page
+    assert page.endswith("\nCompletions can be served.")
+
+
+def test_an_absent_grammar_is_a_warning_with_the_remedy(built, monkeypatch):
+    grammars.load.cache_clear()
+    monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
+    warnings = examined(built, sources=("lookup",)).warnings
+    grammars.load.cache_clear()
+    assert [w for w in warnings if "no grammar of go:" in w and "extra `syntax`" in w]
+
+
+def test_what_cannot_serve_says_so_last(built, tmp_path):
+    page = _page(examined({**built, "target": tmp_path / "absent"}, sources=("lookup",)))
+    assert page.endswith("\nCompletions cannot be served.")
+
+
+def test_a_broken_file_of_the_workspace_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tabahead.toml").write_text("zork = [")
+    main(["doctor", "--model", str(tmp_path / "absent")])
+    assert "tabahead.toml" in capsys.readouterr().out
 
 
 def test_drafters_without_training_are_a_warning_each(built):
