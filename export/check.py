@@ -194,7 +194,8 @@ def _open(path: Path) -> Any:
         import onnxruntime
     except ImportError as error:
         raise RuntimeMissingError(
-            "onnxruntime is not installed; install `tabahead[cpu]` (or `tabahead[cuda]`)."
+            "No onnxruntime is installed; install one with `pip install onnxruntime`"
+            " (or `onnxruntime-gpu` for an NVIDIA GPU)."
         ) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

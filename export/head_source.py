@@ -129,7 +129,7 @@ def _opened(path: Path) -> Iterator[Any]:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
         raise RuntimeMissingError(
-            "safetensors is not installed; install `tabahead[export]`."
+            "safetensors is not installed; install it with `pip install safetensors`."
         ) from error
     try:
         with safe_open(path, framework="numpy") as file:

@@ -43,7 +43,7 @@ def write_random_heads(
         from safetensors.numpy import save
     except ImportError as error:
         raise RuntimeMissingError(
-            "safetensors is not installed; install `tabahead[export]`."
+            "safetensors is not installed; install it with `pip install safetensors`."
         ) from error
     model = TargetFolder(target)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Pictures of what the suites found; matplotlib is an extra (`tabahead[plot]`)."""
+"""Pictures of what the suites found; matplotlib is in the extra `plot`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise SettingsError(
-            "--plot needs matplotlib; install it with `pip install 'tabahead[plot]'`."
+            "--plot needs matplotlib; install it with `pip install matplotlib`."
         ) from error
     return Figure(figsize=(width, height), layout="constrained")
 

@@ -49,8 +49,8 @@ def import_runtime() -> ModuleType:
     found = installed_runtimes()
     if not found:
         raise RuntimeMissingError(
-            "No onnxruntime is installed; install one with `pip install 'tabahead[cpu]'`"
-            " (or `tabahead[cuda]` for an NVIDIA GPU)."
+            "No onnxruntime is installed; install one with `pip install onnxruntime`"
+            " (or `onnxruntime-gpu` for an NVIDIA GPU)."
         )
     if len(found) > 1:
         names = " and ".join(found)
@@ -106,7 +106,7 @@ def choose_provider(ort: ModuleType, wanted: str) -> str:
     if name not in available:
         raise SettingsError(
             f"Provider {wanted!r} is not in this onnxruntime (it has {', '.join(available)});"
-            f" install `tabahead[{wanted}]` or set engine.provider to auto."
+            " install `onnxruntime-gpu` in its place or set engine.provider to auto."
         )
     return name
 

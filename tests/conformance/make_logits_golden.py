@@ -1,6 +1,6 @@
 """Record `transformers`' logits for real code: the oracle of `test_build_parity.py`.
 
-    pip install 'tabahead[reference]'
+    pip install '.[reference]'
     python tests/conformance/make_logits_golden.py CHECKPOINT.gguf
 
 Reads the ids of two files of `tokenizer_golden.json.gz` (so no tokenizer is involved), runs them in

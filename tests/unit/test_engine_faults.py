@@ -184,7 +184,9 @@ def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
 
 def test_no_onnxruntime_says_what_to_install(monkeypatch, folder):
     installed(monkeypatch)
-    with pytest.raises(RuntimeMissingError, match=r"pip install 'tabahead\[cpu\]'"):
+    with pytest.raises(
+        RuntimeMissingError, match=r"`pip install onnxruntime` \(or `onnxruntime-gpu`"
+    ):
         load(folder)
 
 
@@ -230,8 +232,8 @@ def runtime_with(*names: str) -> SimpleNamespace:
     return SimpleNamespace(get_available_providers=lambda: list(names))
 
 
-def test_a_provider_that_is_not_built_in_names_the_extra_to_install():
-    with pytest.raises(SettingsError, match=r"install `tabahead\[cuda\]`"):
+def test_a_provider_that_is_not_built_in_names_the_package_that_has_it():
+    with pytest.raises(SettingsError, match="install `onnxruntime-gpu` in its place"):
         providers.choose_provider(runtime_with("CPUExecutionProvider"), "cuda")
 
 

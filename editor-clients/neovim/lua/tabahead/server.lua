@@ -11,7 +11,7 @@ local LEVELS = { vim.log.levels.ERROR, vim.log.levels.WARN, vim.log.levels.INFO 
 local MAX_DEATHS = 5
 local FIRST_DELAY_MS = 500
 local LONG_LIFE_MS = 60000 -- who lives so long has not died of what the one before did
-M.INSTALL = 'install it with `pipx install "tabahead[cpu,syntax]"`, or name it in '
+M.INSTALL = 'install it with `pipx install ".[cpu,syntax]"` in its own folder, or name it in '
   .. "setup({ cmd = { '/path/to/tabahead', '--stdio' } })"
 
 ---@type tabahead.Display
