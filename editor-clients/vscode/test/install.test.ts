@@ -102,25 +102,13 @@ test('what was installed before stays where an update fails, and goes where it d
 });
 
 test('a second window waits for the first, and uses what that has made', async (t) => {
-  const plan = await planIn(t);
   const steps: string[] = [];
-  let isWaiting = (): void => undefined;
-  const waiting = new Promise<void>((resolve) => (isWaiting = resolve));
-  const report = (step: string): void => {
-    steps.push(step);
-    isWaiting();
-  };
+  const plan = await planIn(t);
   const { run, lines } = played(() => FINE);
-  const slow: Run = async (program, options) => {
-    if (program.args.includes('pip')) {
-      await waiting; // the other comes while this is at work
-    }
-    return run(program, options);
-  };
-  const first = install(plan, slow);
   const others = played(() => new Error('not to be run'));
-  const second = install({ ...plan, report }, others.run);
-  assert.equal(await second, await first);
+  const report = (step: string): unknown => steps.push(step);
+  const [first, second] = await inTwoWindows([plan, run], [{ ...plan, report }, others.run]);
+  assert.equal(second, first);
   assert.deepEqual(steps, ['waiting for another window that installs it']);
   assert.deepEqual(others.lines, []);
   assert.equal(lines.filter((line) => line.includes('venv')).length, 1);
@@ -129,17 +117,43 @@ test('a second window waits for the first, and uses what that has made', async (
 test('a second window makes it anew where the first has failed or was told another', async (t) => {
   const plan = await planIn(t);
   for (const code of [1, 0]) {
-    const first = install(
-      { ...plan, requirement: 'tabahead==1' },
-      played((line) => (line.includes('-m pip') ? { ...FINE, code } : FINE)).run,
-    ).catch((error: unknown) => error);
-    const second = install(plan, played(() => FINE).run);
-    assert.equal(await second, installedPython(plan));
-    assert.equal((await first) instanceof InstallError, code === 1);
+    const { run } = played((line) => (line.includes('-m pip') ? { ...FINE, code } : FINE));
+    const other = { ...plan, requirement: 'tabahead==1' };
+    const [first, second] = await inTwoWindows([other, run], [plan, played(() => FINE).run]);
+    assert.equal(second, installedPython(plan));
+    assert.equal(first instanceof InstallError, code === 1);
     assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), `${plan.requirement}\n`);
     await rm(plan.folder, { recursive: true });
   }
 });
+
+/** What comes of both: the second begins while the first is at work, which ends once that waits. */
+async function inTwoWindows(
+  [plan, run]: [Plan, Run],
+  [otherPlan, otherRun]: [Plan, Run],
+): Promise<[unknown, string]> {
+  const [isAtWork, begin] = gate();
+  const [isWaiting, wait] = gate();
+  const slow: Run = async (program, options) => {
+    begin();
+    await isWaiting;
+    return run(program, options);
+  };
+  const first = install(plan, slow).catch((error: unknown) => error);
+  await isAtWork;
+  const report = (step: string): void => {
+    otherPlan.report(step);
+    wait();
+  };
+  const second = install({ ...otherPlan, report }, otherRun);
+  return [await first, await second];
+}
+
+function gate(): [Promise<void>, () => void] {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return [opened, open];
+}
 
 test('an installation that was interrupted counts as none', async (t) => {
   const plan = await planIn(t);
