@@ -23,7 +23,7 @@ test-neovim: $(VENV)/.clients ## the plugin in real Neovims; what that needs goe
 
 test-vscode: $(VENV)/.run ## the extension in a real VS Code; what that needs goes to out/clients
 	$(BIN)/tabahead models fetch smollm2-135m
-	tests/clients/vscode/set_up.sh
+	PYTHON=$(abspath $(BIN)/python) tests/clients/vscode/set_up.sh
 	rm -f out/clients/screenshots/vscode-*
 	TABAHEAD_PYTHON=$(abspath $(BIN)/python) node --test --test-concurrency=1 \
 		--test-reporter=spec tests/clients/vscode/*.test.js

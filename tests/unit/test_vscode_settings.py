@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from enum import Enum
 from importlib import resources
 from pathlib import Path
@@ -119,6 +120,12 @@ def test_the_extension_adds_up_the_lists_that_the_server_adds_up():
     source = (EXTENSION / "src" / "core" / "settings.ts").read_text(encoding="utf-8")
     (listed,) = re.findall(r"ADDING = new Set\(\[(.*)\]\)", source)
     assert set(re.findall(r"'(\w+)'", listed)) == ADDING
+
+
+def test_the_extension_has_the_version_of_the_server_that_it_brings():
+    project = tomllib.loads((EXTENSION.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    package = json.loads(PACKAGE.read_text(encoding="utf-8"))
+    assert package["version"] == project["project"]["version"]
 
 
 def test_the_statistics_page_asks_for_the_theme_as_the_extension_knows_it():

@@ -1,8 +1,18 @@
-/** Offers to install the server, and does it with progress that can be cancelled. */
+/** Offers to install or update the server, and does it with progress that can be cancelled. */
 import * as vscode from 'vscode';
-import { install, InstallCancelled } from './core/install';
+import { install, InstallCancelled, isMadeOf } from './core/install';
 import { run } from './core/run';
-import { ownEnvironment, surroundings } from './machine';
+import { ownEnvironment, serverSource, surroundings } from './machine';
+
+export interface Folders {
+  /** What the extension keeps on this machine. */
+  readonly storage: string;
+  /** What it has come with. */
+  readonly extension: string;
+}
+
+/** Remembers the mark of what the user does not want. */
+const SKIPPED = 'update.skipped';
 
 /** Whether the user wants it. */
 export async function offerInstallation(): Promise<boolean> {
@@ -17,13 +27,33 @@ export async function offerInstallation(): Promise<boolean> {
   return action === 'Install';
 }
 
+/** Whether another server would be installed now than is in the extension's own environment. */
+export async function isOutdated({ storage, extension }: Folders): Promise<boolean> {
+  return !(await isMadeOf(ownEnvironment(storage), await serverSource(extension)));
+}
+
+/** Whether the user wants it. */
+export async function offerUpdate(folders: Folders, memory: vscode.Memento): Promise<boolean> {
+  const { mark } = await serverSource(folders.extension);
+  if (memory.get(SKIPPED) === mark) {
+    return false;
+  }
+  const actions = ['Update', 'Skip This Update'] as const;
+  const question =
+    "The server in tabahead's own environment is not the one that this extension would install" +
+    ' now. Update it with pip?';
+  const action = await vscode.window.showInformationMessage(question, ...actions);
+  if (action === 'Skip This Update') {
+    await memory.update(SKIPPED, mark);
+  }
+  return action === 'Update';
+}
+
 /** Whether it is there now; failures are shown. */
 export async function installServer(
-  storage: string,
+  { storage, extension }: Folders,
   log: vscode.LogOutputChannel,
 ): Promise<boolean> {
-  const settings = vscode.workspace.getConfiguration('tabahead.server');
-  const requirement = settings.get('package', 'tabahead[cpu,syntax]');
   const location = vscode.ProgressLocation.Notification;
   const task = { location, title: 'tabahead', cancellable: true };
   try {
@@ -39,7 +69,8 @@ export async function installServer(
       const report = (message: string): void => {
         progress.report({ message });
       };
-      await install({ ...ownEnvironment(storage), requirement, options, report }, run);
+      const source = await serverSource(extension);
+      await install({ ...ownEnvironment(storage), source, options, report }, run);
     });
     return true;
   } catch (error) {

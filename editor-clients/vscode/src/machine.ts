@@ -7,6 +7,7 @@ import { safeEnvironment } from './core/environment';
 import type { Machine, ServerSettings } from './core/findServer';
 import { installedPython, type Place } from './core/install';
 import type { Platform } from './core/paths';
+import { sourceOf, type Source } from './core/source';
 
 /** Windows and macOS have rules of their own, all others those of Linux. */
 export const PLATFORM: Platform =
@@ -43,6 +44,12 @@ export function serverSettings(): ServerSettings {
     command: [settings.get<unknown>('command', '')].flat().map(String),
     python: String(settings.get<unknown>('python', '')),
   };
+}
+
+/** Raises InstallError. `extension` is its folder. */
+export function serverSource(extension: string): Promise<Source> {
+  const setting = vscode.workspace.getConfiguration('tabahead.server').get<unknown>('package', '');
+  return sourceOf(String(setting), path.join(extension, 'server'));
 }
 
 function workspaceFolders(): string[] {

@@ -4,7 +4,13 @@ import { keyOf, registerCommands } from './commands';
 import { FilesOff } from './core/filesOff';
 import { OWN_ENVIRONMENT } from './core/findServer';
 import { Pause } from './core/pause';
-import { installServer, offerInstallation } from './installer';
+import {
+  installServer,
+  isOutdated,
+  offerInstallation,
+  offerUpdate,
+  type Folders,
+} from './installer';
 import { serverSettings } from './machine';
 import { middlewareOf } from './middleware';
 import { noticeOtherProviders } from './notice';
@@ -56,13 +62,14 @@ export class Tabahead {
   async start(): Promise<void> {
     void noticeOtherProviders(this.context.globalState);
     await this.supervisor.restart();
+    void this.offerUpdate();
   }
 
   async install(): Promise<void> {
     this.isInstalling = true;
     await this.supervisor.stop();
     this.statusBar.set({ kind: 'busy', message: 'The server is being installed.' });
-    const isInstalled = await installServer(this.storage, this.log);
+    const isInstalled = await installServer(this.folders, this.log);
     await this.supervisor.restart();
     this.isInstalling = false;
     const { found } = this.supervisor;
@@ -70,6 +77,10 @@ export class Tabahead {
       const message = `The server is installed but not in use: that of ${found.origin} goes before it.`;
       void vscode.window.showInformationMessage(`tabahead: ${message}`);
     }
+  }
+
+  private get folders(): Folders {
+    return { storage: this.storage, extension: this.context.extensionPath };
   }
 
   private supervise(): ServerSupervisor {
@@ -138,6 +149,23 @@ export class Tabahead {
     }
     // Another window may have installed it while the question stood there.
     await (this.supervisor.found === undefined ? this.install() : this.supervisor.restart());
+  }
+
+  /** The own environment may be that of an earlier version of the extension. */
+  private async offerUpdate(): Promise<void> {
+    const { found } = this.supervisor;
+    try {
+      if (
+        found?.origin === OWN_ENVIRONMENT &&
+        (await isOutdated(this.folders)) &&
+        (await offerUpdate(this.folders, this.context.globalState))
+      ) {
+        // Another window may have updated it while the question stood there.
+        await ((await isOutdated(this.folders)) ? this.install() : this.supervisor.restart());
+      }
+    } catch (error) {
+      this.log.warn(error instanceof Error ? error.message : String(error));
+    }
   }
 }
 

@@ -10,11 +10,14 @@ import {
   InstallCancelled,
   InstallError,
   installedPython,
+  isMadeOf,
   type Plan,
 } from '../src/core/install';
 import { run, type Outcome, type Run } from '../src/core/run';
+import { sourceOf } from '../src/core/source';
 
 const FINE: Outcome = { code: 0, stdout: '', stderr: '' };
+const OTHER = { requirement: 'tabahead==1', mark: 'tabahead==1' };
 
 async function planIn(t: TestContext, more: Partial<Plan> = {}): Promise<Plan> {
   const root = await mkdtemp(join(tmpdir(), 'tabahead-'));
@@ -22,7 +25,7 @@ async function planIn(t: TestContext, more: Partial<Plan> = {}): Promise<Plan> {
   return {
     folder: join(root, 'server'),
     platform: 'linux',
-    requirement: 'tabahead[cpu,syntax]',
+    source: { requirement: 'tabahead[cpu] @ file:///a.whl', mark: 'tabahead[cpu] a.whl 01' },
     options: { cwd: root, env: process.env, signal: new AbortController().signal },
     report: () => undefined,
     ...more,
@@ -62,7 +65,7 @@ test('an environment is made with the first Python that is new enough, and tried
   assert.equal(installedPython(plan), python);
   assert.deepEqual(lines.slice(3), [
     `python3.13 -I -m venv --clear ${plan.folder}`,
-    `${python} -I -m pip install --disable-pip-version-check --no-input -- tabahead[cpu,syntax]`,
+    `${python} -I -m pip install --disable-pip-version-check --no-input -- ${plan.source.requirement}`,
     `${python} -I -m lsp_server --version`,
   ]);
 });
@@ -91,13 +94,13 @@ test('what fails leaves nothing behind and tells what pip said', async (t) => {
 
 test('what was installed before stays where an update fails, and goes where it does not', async (t) => {
   const plan = await planIn(t);
-  await install({ ...plan, requirement: 'tabahead==1' }, played(() => FINE).run);
+  await install({ ...plan, source: OTHER }, played(() => FINE).run);
   const { run } = played((line) => (line.includes('-m pip') ? { ...FINE, code: 1 } : FINE));
   await assert.rejects(install(plan, run), InstallError);
   assert.ok(installedPython(plan) !== undefined);
   assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), 'tabahead==1\n');
   await install(plan, played(() => FINE).run);
-  assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), `${plan.requirement}\n`);
+  assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), `${plan.source.mark}\n`);
   assert.deepEqual(await readdir(plan.options.cwd), ['server']);
 });
 
@@ -118,11 +121,11 @@ test('a second window makes it anew where the first has failed or was told anoth
   const plan = await planIn(t);
   for (const code of [1, 0]) {
     const { run } = played((line) => (line.includes('-m pip') ? { ...FINE, code } : FINE));
-    const other = { ...plan, requirement: 'tabahead==1' };
+    const other = { ...plan, source: OTHER };
     const [first, second] = await inTwoWindows([other, run], [plan, played(() => FINE).run]);
     assert.equal(second, installedPython(plan));
     assert.equal(first instanceof InstallError, code === 1);
-    assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), `${plan.requirement}\n`);
+    assert.equal(await readFile(join(plan.folder, 'complete'), 'utf8'), `${plan.source.mark}\n`);
     await rm(plan.folder, { recursive: true });
   }
 });
@@ -154,6 +157,16 @@ function gate(): [Promise<void>, () => void] {
   const opened = new Promise<void>((resolve) => (open = resolve));
   return [opened, open];
 }
+
+test('what another server would be installed in the place of is told', async (t) => {
+  const plan = await planIn(t);
+  assert.equal(await isMadeOf(plan, plan.source), false);
+  await install(plan, played(() => FINE).run);
+  assert.equal(await isMadeOf(plan, plan.source), true);
+  // The folder of the extension has its version in its name: a path says nothing of the wheel.
+  assert.equal(await isMadeOf(plan, { ...plan.source, requirement: 'elsewhere' }), true);
+  assert.equal(await isMadeOf(plan, { ...plan.source, mark: 'tabahead[cpu] a.whl 02' }), false);
+});
 
 test('an installation that was interrupted counts as none', async (t) => {
   const plan = await planIn(t);
@@ -194,7 +207,7 @@ test('what pip is at is told', async (t) => {
   assert.deepEqual(steps, [
     'looking for Python',
     'creating an environment',
-    'installing tabahead[cpu,syntax]',
+    'installing the server',
     'collecting onnxruntime',
     'installing collected',
     'trying the server',
@@ -210,10 +223,12 @@ test('on Windows the launcher is asked, and the environment has its Python elsew
   assert.ok(existsSync(join(plan.folder, 'complete')));
 });
 
-test('with a real Python and pip, a stand-in for the server is installed', async (t) => {
+test('with a real Python and pip, what the extension has come with is installed', async (t) => {
   const plan = await planIn(t);
   const root = plan.options.cwd;
-  const wheel = join(root, 'stand_in-1.0-py3-none-any.whl');
+  const shipped = join(root, 'with blanks, 100%;#1');
+  await mkdir(shipped);
+  const wheel = join(shipped, 'tabahead-1.0-py3-none-any.whl');
   const made = await run({ file: 'python3', args: ['-I', '-c', MAKE_WHEEL, wheel] }, plan.options)
     .then(({ code }) => code === 0)
     .catch(() => false);
@@ -222,7 +237,10 @@ test('with a real Python and pip, a stand-in for the server is installed', async
     t.skip('needs python3');
     return;
   }
-  const python = await install({ ...plan, requirement: wheel }, run);
+  const source = await sourceOf('', shipped);
+  // Without an index: none is asked for anything of that name.
+  const options = { ...plan.options, env: { ...process.env, PIP_NO_INDEX: '1' } };
+  const python = await install({ ...plan, options, source }, run);
   const args = ['-P', '-m', 'lsp_server', '--version'];
   const outcome = await run({ file: python, args }, plan.options);
   assert.equal(outcome.stdout.trim(), 'stand-in');
@@ -235,9 +253,11 @@ test('with a real Python and pip, a stand-in for the server is installed', async
 const MAKE_WHEEL = `
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], "w") as wheel:
-    info = "stand_in-1.0.dist-info/"
+    info = "tabahead-1.0.dist-info/"
     wheel.writestr("lsp_server/__main__.py", "print('stand-in')")
-    wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: stand-in\\nVersion: 1.0\\n")
+    lines = ["Metadata-Version: 2.1", "Name: tabahead", "Version: 1.0"]
+    lines += ["Provides-Extra: cpu", "Provides-Extra: syntax"]
+    wheel.writestr(info + "METADATA", "\\n".join(lines) + "\\n")
     wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
     wheel.writestr(info + "RECORD", "")
 `;

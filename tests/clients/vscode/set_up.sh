@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Brings what the tests in VS Code need: Chromium, code-server (VS Code served to a browser),
 # playwright-core and the packaged extension. All of it lies below out/clients/vscode, but for a
-# Chromium from apt where there is none; what is there already stays.
+# Chromium from apt where there is none; what is there already stays. PYTHON names a Python with pip,
+# python3 otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 
@@ -93,7 +94,9 @@ bring_driver() {
 
 # Made again where a source is newer.
 package_extension() {
-  local sources=("$EXTENSION" -name node_modules -prune -o -name dist -prune -o -type f)
+  local sources=("$EXTENSION" lsp_server models export pyproject.toml README.md)
+  for made in node_modules dist server __pycache__; do sources+=(-name "$made" -prune -o); done
+  sources+=(-type f)
   if [ -e "$VSIX" ] && [ -z "$(find "${sources[@]}" -newer "$VSIX" -print)" ]; then return; fi
   step "the extension"
   (cd "$EXTENSION" && npm ci && npm run package) >/dev/null

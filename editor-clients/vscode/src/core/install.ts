@@ -9,6 +9,7 @@ import type { Program } from './findServer';
 import { alone } from './lock';
 import { pathOf, type Platform } from './paths';
 import type { Run, RunOptions } from './run';
+import type { Source } from './source';
 
 export const LEAST_PYTHON = [3, 11] as const;
 
@@ -24,8 +25,7 @@ export interface Place {
 }
 
 export interface Plan extends Place {
-  /** For pip. */
-  readonly requirement: string;
+  readonly source: Source;
   readonly options: RunOptions & { readonly signal: AbortSignal };
   /** Hears what is being done. */
   readonly report: (step: string) => void;
@@ -43,18 +43,16 @@ export function installedPython({ folder, platform }: Place): string | undefined
 
 /** Raises InstallError and InstallCancelled; the path of the environment's Python. */
 export async function install(plan: Plan, run: Run): Promise<string> {
-  const { folder, report, requirement } = plan;
+  const { folder, report, source } = plan;
   const { signal } = plan.options;
-  if (requirement.trim() === '') {
-    throw new InstallError('The setting tabahead.server.package is empty; reset it.');
-  }
   await mkdir(dirname(folder), { recursive: true });
   const onWait = (): void => {
     report('waiting for another window that installs it');
   };
   try {
     return await alone({ file: `${folder}.lock`, signal, onWait }, async (hasWaited) => {
-      const python = hasWaited ? await installedAs(plan) : undefined;
+      const python =
+        hasWaited && (await isMadeOf(plan, source)) ? installedPython(plan) : undefined;
       return python ?? (await make(plan, run));
     });
   } catch (error) {
@@ -62,18 +60,16 @@ export async function install(plan: Plan, run: Run): Promise<string> {
   }
 }
 
-/** Python of an environment that was made of the same requirement. */
-async function installedAs(plan: Plan): Promise<string | undefined> {
-  const python = installedPython(plan);
-  if (python === undefined) {
-    return undefined;
+/** Whether there is an environment, and installing it again would make the same. */
+export async function isMadeOf(place: Place, source: Source): Promise<boolean> {
+  if (installedPython(place) === undefined) {
+    return false;
   }
-  const made = await readFile(join(plan.folder, MARK), 'utf8');
-  return made.trim() === plan.requirement.trim() ? python : undefined;
+  return (await readFile(join(place.folder, MARK), 'utf8')).trim() === source.mark;
 }
 
 async function make(plan: Plan, run: Run): Promise<string> {
-  const { folder, report, requirement } = plan;
+  const { folder, report, source } = plan;
   const former = `${folder}.former`;
   if (installedPython(plan) !== undefined) {
     await move(folder, former);
@@ -86,12 +82,12 @@ async function make(plan: Plan, run: Run): Promise<string> {
     await mkdir(folder, { recursive: true });
     await step({ ...base, args: [...base.args, '-I', '-m', 'venv', '--clear', folder] }, plan, run);
     const python = pythonOf(plan);
-    report(`installing ${requirement}`);
+    report('installing the server');
     const pip = ['-I', '-m', 'pip', 'install', '--disable-pip-version-check', '--no-input'];
-    await step({ file: python, args: [...pip, '--', requirement] }, plan, run, pipStep);
+    await step({ file: python, args: [...pip, '--', source.requirement] }, plan, run, pipStep);
     report('trying the server');
     await step({ file: python, args: ['-I', '-m', 'lsp_server', '--version'] }, plan, run);
-    await writeFile(join(folder, MARK), `${requirement}\n`);
+    await writeFile(join(folder, MARK), `${source.mark}\n`);
     await remove(former);
     return python;
   } catch (error) {
