@@ -80,12 +80,13 @@ class EngineBackend:
     def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
         """A document that is only looked at takes no KV cache from those that are worked on."""
         uri = request.snapshot.uri
-        if uri != self._worked_on and not self.model.has_room(uri):
+        may_take = uri == self._worked_on or self.model.has_room()
+        if not may_take and not self.model.holds(uri):
             return
         self.catch_up(request)
         prompt = self.prompt(request, is_idle=True)
         if prompt.token_ids:
-            slot = self.model.slot(uri, prompt.token_ids)
+            slot = self.model.slot(uri, prompt.token_ids if may_take else ())
             read(slot, prompt.token_ids, request.strict, cancel)
 
     def prompt(self, request: CompletionRequest, *, is_idle: bool = False) -> Prompt:

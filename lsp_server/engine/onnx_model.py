@@ -66,6 +66,8 @@ class OnnxModel:
         self._max_slots = max(1, kv_memory_mb * 2**20 // self._slot_bytes(capacity))
         self._slots: OrderedDict[tuple[str, int], OnnxSlot] = OrderedDict()
         """(document, number of a place in it) -> its slot, the least recently used first."""
+        self._released: set[tuple[str, int]] = set()
+        """Places whose slots any document may take; they come first."""
         self.spec = ModelSpec(
             name=self.manifest.name,
             vocab_size=self.manifest.vocab_size,
@@ -84,9 +86,11 @@ class OnnxModel:
         """
         place = self._place(key, token_ids)
         slot = self._slots.pop(place, None)
+        self._released.discard(place)
         if slot is None:
             if len(self._slots) >= self._max_slots:
-                _, slot = self._slots.popitem(last=False)
+                oldest, slot = self._slots.popitem(last=False)
+                self._released.discard(oldest)
                 slot.truncate(0)
             else:
                 slot = OnnxSlot(self)
@@ -98,9 +102,13 @@ class OnnxModel:
         slots = (self._slots[place] for place in self._places(key))
         return max((common_prefix(slot.token_ids, token_ids) for slot in slots), default=0)
 
-    def has_room(self, key: str) -> bool:
-        """Whether `key` has a slot or can get one without another document's."""
-        return len(self._slots) < self._max_slots or bool(self._places(key))
+    def holds(self, key: str) -> bool:
+        """Whether `key` has a slot."""
+        return bool(self._places(key))
+
+    def has_room(self) -> bool:
+        """Whether a slot can be had that no document is to keep."""
+        return len(self._slots) < self._max_slots or bool(self._released)
 
     def _place(self, key: str, token_ids: Sequence[int]) -> tuple[str, int]:
         for place in self._places(key):
@@ -117,6 +125,7 @@ class OnnxModel:
         """Let the next document have the slots of `key` first."""
         for place in self._places(key):
             self._slots.move_to_end(place, last=False)
+            self._released.add(place)
 
     def session(self, form: str) -> Any:
         """The session of one graph form, opened at its first use."""

@@ -263,6 +263,28 @@ def test_documents_that_are_only_looked_at_take_no_cache_from_the_one_worked_on(
     assert engine.model.num_held(A, engine.prompt(request("# first\n" + BEFORE)).token_ids) > 0
 
 
+def test_documents_that_are_only_looked_at_have_the_caches_that_nobody_works_with(tiny):
+    settings = Settings(model=str(tiny), prompt_tokens=200, engine=EngineSettings(kv_memory_mb=1))
+    engine = load_engine(settings, lambda *_: None, CancelToken())
+
+    def is_read(uri):
+        return engine.model.num_held(uri, engine.prompt(request(uri=uri)).token_ids) > 0
+
+    list(engine.generate(request(), CancelToken()))
+    *others, late = [f"file:///w/{n}.py" for n in range(engine.model._max_slots)]
+    for uri in [*others, late]:
+        engine.prepare(request(uri=uri), CancelToken())
+    assert all(map(is_read, (A, *others)))
+    assert not is_read(late)
+    engine.forget(others[0])
+    engine.prepare(request(uri=late), CancelToken())
+    assert is_read(late)
+    elsewhere = request("import os\n", "", uri=late)
+    engine.prepare(elsewhere, CancelToken())
+    assert engine.model.num_held(late, engine.prompt(elsewhere).token_ids) > 0
+    assert all(map(is_read, (A, *others[1:])))
+
+
 def test_nothing_is_read_ahead_of_an_empty_document(engine):
     engine.prepare(request("", ""), CancelToken())
     assert not engine.model.slot(A).token_ids

@@ -101,13 +101,16 @@ def test_places_of_documents_share_the_memory_and_are_released_together(tiny_fol
     assert len({id(slot) for slot in slots}) == num_slots == len(model._slots)
     assert model.num_held("a", prompt_of(30, 0)) == 0, "the least recently used is gone"
     assert model.num_held("b", prompt) == 0
-    assert model.has_room("a")
-    assert not model.has_room("b")
+    assert model.holds("a")
+    assert not model.holds("b")
+    assert not model.has_room()
     other = model.slot("b")
-    assert model.has_room("b")
+    assert model.holds("b")
     model.release("a")
+    assert model.has_room()
     taken = [model.slot(f"c{n}") for n in range(num_slots - 1)]
     assert other not in taken
+    assert not model.has_room()
 
 
 @pytest.mark.parametrize("strict", [True, False])
