@@ -9,31 +9,25 @@ import platform
 import random
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 
 def machine(threads: int) -> dict[str, Any]:
     """What the figures were measured on."""
-    from lsp_server.engine.providers import installed_runtimes, physical_cores
+    from lsp_server.engine.providers import (
+        installed_runtimes,
+        physical_cores,
+        processor_name,
+    )
 
     return {
-        "cpu": _cpu_name(),
+        "cpu": processor_name(),
         "cores": physical_cores(),
         "threads": threads,
         "python": platform.python_version(),
         "onnxruntime": ", ".join(f"{n} {v}" for n, v in installed_runtimes().items()),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
-
-
-def _cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -34,8 +34,8 @@ Costs = TypeVar("Costs", CostCurve, DraftCost)
 
 
 class CostStore:
-    """A folder with one file for each thing that was measured: model or drafter, provider, thread
-    count and library.
+    """A folder with one file for each thing that was measured: model or drafter, provider,
+    processor (machines may share a home directory), thread count and library.
 
     What cannot be kept, or was measured while the machine was busy, is measured again at the next
     load, which the log says.

@@ -164,6 +164,7 @@ class OnnxModel:
             self.manifest.weight_format,
             chain.sha256,
             self.provider,
+            providers.processor_name(),
             f"threads={self.threads}",
             f"onnxruntime={self.ort.__version__}",
         )

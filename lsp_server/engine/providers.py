@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+import platform
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -81,6 +82,17 @@ def physical_cores() -> int:
         except OSError:
             return len(cpus)
     return len(cores) or 1
+
+
+def processor_name() -> str:
+    """What the processor calls itself, where Linux or Python tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
+            name = next(names, "")
+    except OSError:
+        name = ""
+    return name.strip() or platform.processor() or platform.machine()
 
 
 def default_threads() -> int:

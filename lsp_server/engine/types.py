@@ -26,7 +26,8 @@ class ModelSpec:
     """Tokens that the KV buffer of one slot holds."""
     eos_ids: frozenset[int]
     identity: str
-    """Weights, graph form, provider, threads and library version: the key of measured costs."""
+    """Weights, graph form, provider, processor, threads and library version: the key of measured
+    costs."""
     tree_rows_exact: bool = False
     """A row of a tree pass has the bits that a chain pass gives it."""
 

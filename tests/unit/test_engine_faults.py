@@ -252,6 +252,13 @@ def test_threads_leave_the_editor_a_core(monkeypatch, cores, threads):
     assert providers.default_threads() == threads
 
 
+def test_what_was_measured_on_another_processor_has_another_key(folder, monkeypatch):
+    here = load(folder).spec.identity
+    assert load(folder).spec.identity == here
+    monkeypatch.setattr(providers, "processor_name", lambda: "another")
+    assert load(folder).spec.identity != here
+
+
 # The tokenizer
 
 
