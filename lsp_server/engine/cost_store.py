@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 _WIDTHS = (1, 2, 3, 4, 5, 6, 9, 16)
 _MEASURE_CONTEXT = 192
+_UNUSABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What reading a file raises that is not as it was written."""
 
 
 Costs = TypeVar("Costs", CostCurve, DraftCost)
@@ -66,7 +68,7 @@ class CostStore:
             return costs
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except _UNUSABLE as error:
             _log.warning("The costs kept in %s are unusable (%s); measuring again.", path, error)
         costs = measure_it()
         if costs.is_quiet:

@@ -118,7 +118,7 @@ def test_what_is_kept_is_not_measured_again(tmp_path):
     assert (slot.passes, drafter.num_calls) == ([], 0)
 
 
-NO_FILES = ["", "not JSON", "[]", "null", "3", "\udcff"]
+NO_FILES = ["", "not JSON", "[]", "null", "3", "\udcff", "[" * 100_000]
 FOREIGN = {"identity": "something else"}
 
 
@@ -133,6 +133,8 @@ def spoilt_curves(text: str) -> list[str]:
         {"ms": raw["ms"][:3]},
         {"ms": None},
         {"ms": ["a"] * 8},
+        {"ms": [*raw["ms"][:-1], 10**400]},
+        {"widths": [*raw["widths"][:-1], math.inf]},
         {"widths": [1, 2]},
         {"widths": [1, 2], "ms": [1.0, 2.0]},
         FOREIGN,
@@ -159,7 +161,7 @@ def spoilt_drafts(text: str) -> list[str]:
     return [*NO_FILES, text[: len(text) // 2], *changed, without]
 
 
-@pytest.mark.parametrize("index", range(19))
+@pytest.mark.parametrize("index", range(22))
 def test_an_unusable_file_of_a_curve_is_measured_again_and_replaced(tmp_path, caplog, index):
     timed_curve(TimedSlot(FakeModel()), tmp_path)
     (path,) = tmp_path.iterdir()
@@ -173,7 +175,7 @@ def test_an_unusable_file_of_a_curve_is_measured_again_and_replaced(tmp_path, ca
     assert [child.name for child in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("index", range(16))
+@pytest.mark.parametrize("index", range(17))
 def test_an_unusable_file_of_a_draft_is_measured_again_and_replaced(tmp_path, caplog, index):
     good = timed_draft(TimedDrafter(), tmp_path)
     (path,) = tmp_path.iterdir()
