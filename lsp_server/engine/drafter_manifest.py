@@ -16,6 +16,7 @@ from lsp_server.engine.manifest import (
     Manifest,
     check_file_hashes,
     check_file_sizes,
+    check_types,
     read_fields,
 )
 from lsp_server.errors import ModelFilesError, ModelMissingError, TokenizerMismatchError
@@ -127,9 +128,10 @@ class DrafterManifest:
             manifest = cls(**values)
             for name in (*opened, *([DRAFT_IDS_NAME] if manifest.reduced else [])):
                 manifest.files[name]  # all that is opened is listed, with its size
+            check_types(manifest)
             return manifest
         except (KeyError, TypeError, AttributeError) as error:
-            raise ModelFilesError(f"{path} is incomplete ({error}); {_REMEDY}.") from error
+            raise ModelFilesError(f"{path} is incomplete or wrong ({error}); {_REMEDY}.") from error
 
     def check_sizes(self, folder: Path) -> None:
         """The quick check at every load: each file is there and has its full size."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,10 +118,15 @@ class Manifest:
                 opened.append(DRAFT_IDS_NAME)
             for name in opened:
                 values["files"][name]  # all that is opened is listed, with its size
-            return cls(**values)
-        except (KeyError, TypeError, AttributeError) as error:
+            manifest = cls(**values)
+            check_types(manifest)
+            for name in ("num_layers", "num_kv_heads", "head_size", "vocab_size", "context_length"):
+                if values[name] < 1:
+                    raise ValueError(f"{name} is {values[name]}")
+            return manifest
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelFilesError(
-                f"{path} is incomplete ({error}); fetch the model again."
+                f"{path} is incomplete or wrong ({error}); fetch the model again."
             ) from error
 
     def check_sizes(self, folder: Path) -> None:
@@ -161,6 +167,27 @@ def read_fields(cls: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
         values[field.name] = tuple(value) if isinstance(value, list) else value
     values["files"] = {name: FileEntry(**entry) for name, entry in values["files"].items()}
     return values
+
+
+def check_types(manifest: Any) -> None:
+    """Raises TypeError for a field whose value is not of the type that its class names."""
+    for name, kind in typing.get_type_hints(type(manifest)).items():
+        value = getattr(manifest, name)
+        if not _is_of(value, kind):
+            raise TypeError(f"{name} is {value!r}")
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_of(item, parts[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is_of(item, parts[1]) for item in value.values())
+    if parts:
+        return any(_is_of(value, part) for part in parts)
+    if dataclasses.is_dataclass(value):
+        check_types(value)
+    return type(value) is kind  # True is no number here
 
 
 def check_file_sizes(folder: Path, files: Mapping[str, FileEntry], remedy: str) -> None:

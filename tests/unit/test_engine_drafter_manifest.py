@@ -120,6 +120,10 @@ def test_an_absent_manifest_is_said(tmp_path):
         {"files": None},
         {"target": {"name": "target"}},
         {"draft_vocab_size": None},
+        {"num_kv_heads": "2"},
+        {"context_length": None},
+        {"feature_layers": 2},
+        {"target": {"name": "target", "tokenizer_sha256": None, "source_sha256": ""}},
     ],
 )
 def test_a_damaged_manifest_is_refused_with_the_remedy(tmp_path, changes):
