@@ -55,8 +55,9 @@ class Tokenizer:
         return list(self._inner.encode_batch_fast([clean], add_special_tokens=False)[0].ids)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The UTF-8 bytes a token stands for, possibly part of a character; b"" for control."""
-        return self._bytes[token_id]
+        """The UTF-8 bytes a token stands for, possibly part of a character; b"" for control, and
+        for the padding behind the vocabulary that some models have in their logits."""
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
 
     def spelling(self, token_id: int) -> str | None:
         """The vocabulary's own name of a token, control tokens included; None: no such token."""

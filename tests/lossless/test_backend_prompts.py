@@ -235,6 +235,22 @@ def test_a_secret_of_another_file_is_not_shown(engine):
     assert secret not in engine.tokenizer.decode(prompt.token_ids)
 
 
+def test_logits_that_stand_for_no_token_are_no_failure(tmp_path):
+    """Some models pad their logits to a round number."""
+    build_tiny_model(tmp_path / "padded", vocab=VOCAB + 8)
+    build_family_model(tmp_path / "padded", tmp_path / "model", VOCABULARIES["none"])
+    engine = load(tmp_path / "model")
+    padding = range(engine.tokenizer.vocab_size, engine.model.spec.vocab_size)
+    found = [
+        piece
+        for seed in range(20)
+        for piece in pieces(engine, request(temperature=1.5, seed=seed))
+        if piece.token_id in padding
+    ]
+    assert found
+    assert {piece.text for piece in found} == {""}
+
+
 # Reading ahead
 
 
