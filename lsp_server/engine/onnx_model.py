@@ -22,6 +22,42 @@ from lsp_server.engine.types import ModelSpec
 from lsp_server.errors import ModelFilesError, SettingsError
 
 
+class Sessions:
+    """One for each graph form of a folder, opened at its first use."""
+
+    def __init__(
+        self, ort: ModuleType, folder: Path, manifest: Manifest, *, threads: int, provider: str
+    ) -> None:
+        """`provider` by its name in onnxruntime."""
+        self.opened: dict[str, Any] = {}
+        self._ort = ort
+        self._folder = folder
+        self._manifest = manifest
+        self._threads = threads
+        self._provider = provider
+
+    def of(self, form: str) -> Any:
+        """Raises ModelFilesError for a form that the folder lacks, or that cannot verify drafts."""
+        if form not in self.opened:
+            if form not in self._manifest.forms:
+                raise ModelFilesError(
+                    f"{self._manifest.name} has no {form!r} graph; build it again with"
+                    " `tabahead models fetch` or `tabahead export build`."
+                )
+            path = self._folder / self._manifest.forms[form]
+            session = providers.create_session(
+                self._ort, path, threads=self._threads, provider=self._provider
+            )
+            if not any(item.name == "logit_rows" for item in session.get_inputs()):
+                raise ModelFilesError(
+                    f"{path} gives logits of its last row only, and a draft of n tokens is verified"
+                    " by n + 1 rows; build the model with `tabahead export build`."
+                )
+            check_widths(session, path)
+            self.opened[form] = session
+        return self.opened[form]
+
+
 class OnnxModel:
     """One loaded model."""
 
@@ -53,12 +89,14 @@ class OnnxModel:
         self.folder = folder
         self.ort: ModuleType = providers.import_runtime()
         self.threads = threads or providers.default_threads()
-        self._wanted = providers.choose_provider(self.ort, provider)
-        self._sessions: dict[str, Any] = {}
-        self.provider: str = self.session("chain").get_providers()[0]
-        if provider != "auto" and self.provider != self._wanted:
+        wanted = providers.choose_provider(self.ort, provider)
+        self.sessions = Sessions(
+            self.ort, folder, self.manifest, threads=self.threads, provider=wanted
+        )
+        self.provider: str = self.sessions.of("chain").get_providers()[0]
+        if provider != "auto" and self.provider != wanted:
             raise SettingsError(
-                f"{self._wanted} was asked for but onnxruntime fell back to {self.provider}; run"
+                f"{wanted} was asked for but onnxruntime fell back to {self.provider}; run"
                 " `tabahead doctor`, or set engine.provider to auto."
             )
         self.state_sizes = self._state_sizes(states)
@@ -126,27 +164,6 @@ class OnnxModel:
         for place in self._places(key):
             self._slots.move_to_end(place, last=False)
             self._released.add(place)
-
-    def session(self, form: str) -> Any:
-        """The session of one graph form, opened at its first use."""
-        if form not in self._sessions:
-            if form not in self.manifest.forms:
-                raise ModelFilesError(
-                    f"{self.manifest.name} has no {form!r} graph; build it again with"
-                    " `tabahead models fetch` or `tabahead export build`."
-                )
-            path = self.folder / self.manifest.forms[form]
-            session = providers.create_session(
-                self.ort, path, threads=self.threads, provider=self._wanted
-            )
-            if not any(item.name == "logit_rows" for item in session.get_inputs()):
-                raise ModelFilesError(
-                    f"{path} gives logits of its last row only, and a draft of n tokens is verified"
-                    " by n + 1 rows; build the model with `tabahead export build`."
-                )
-            check_widths(session, path)
-            self._sessions[form] = session
-        return self._sessions[form]
 
     def _state_sizes(self, states: Sequence[str]) -> dict[str, int]:
         if states and not self.manifest.hidden_outputs:

@@ -37,10 +37,13 @@ class OnnxSlot:
     """Slot protocol. Not thread-safe: one inference thread owns it."""
 
     def __init__(self, model: OnnxModel) -> None:
-        manifest = model.manifest
+        # Not the model itself: it holds its slots, and a circle of hundreds of megabytes would stay
+        # after the model has been replaced, until a full garbage collection that may never come.
+        self._ort = model.ort
+        self._manifest = manifest = model.manifest
+        self._sessions = model.sessions
         self.spec = model.spec
         self.chunk = PREFILL_CHUNK
-        self._model = model
         self._kv = KVBuffers(
             model.ort,
             num_layers=manifest.num_layers,
@@ -106,7 +109,7 @@ class OnnxSlot:
         if parents is not None:
             inputs |= tree_inputs(parents, committed)
         form = "chain" if parents is None else "tree"
-        outputs = {"logits": (1, len(rows), self._model.manifest.num_columns(form))}
+        outputs = {"logits": (1, len(rows), self._manifest.num_columns(form))}
         for name, kept in self._states.items():
             outputs[name] = (1, len(ids), kept.shape[1])
         results = self._graph(form).run(inputs, outputs, cancel)
@@ -127,7 +130,7 @@ class OnnxSlot:
         committed = len(self._token_ids) + num_before
         self._check(token_ids, committed)
         inputs = chain_inputs(token_ids, committed, [len(token_ids) - 1])
-        outputs = {"logits": (1, 1, self._model.manifest.num_columns("exit"))}
+        outputs = {"logits": (1, 1, self._manifest.num_columns("exit"))}
         logits: Logits = self._graph("exit").run(inputs, outputs, cancel)["logits"][0, 0]
         return logits
 
@@ -149,7 +152,7 @@ class OnnxSlot:
 
     def _graph(self, form: str) -> BoundGraph:
         if form not in self._graphs:
-            self._graphs[form] = BoundGraph(self._model.ort, self._model.session(form), self._kv)
+            self._graphs[form] = BoundGraph(self._ort, self._sessions.of(form), self._kv)
         return self._graphs[form]
 
     def _check(self, ids: Sequence[int], committed: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from lsp_server.backend.loader import load_engine
@@ -116,6 +119,28 @@ def test_a_load_that_is_cancelled_late_leaves_nothing_behind(folders):
 
     with pytest.raises(Cancelled):
         load_engine(Settings(model=str(folders["target"])), progress, cancel)
+
+
+@pytest.fixture
+def no_collection():
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_a_model_that_is_replaced_leaves_the_memory_at_once(folders):
+    """A server makes so few objects that a full collection may not come for long."""
+    engine = backend(folders, *ALL, trees=True)
+    tokens(engine, request(TEXT, sources=ALL))
+    engine.learn(request(TEXT).snapshot)
+    engine.prepare(request(TEXT, uri="file:///b.py"), CancelToken())
+    model = weakref.ref(engine.model)
+    slot = weakref.ref(engine.model.slot("file:///a.py"))
+    engine.close()
+    del engine
+    assert model() is None
+    assert slot() is None
 
 
 def test_heads_of_another_model_are_refused_with_both_names(folders, tmp_path):

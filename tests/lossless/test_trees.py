@@ -268,7 +268,7 @@ def test_strict_mode_verifies_the_first_path_of_a_tree_as_a_chain(folder):
         drafter = TreeDrafter([*prompt, *expected[0]], random.Random(seed))
         assert generate_bits(slot, prompt, drafter=drafter) == expected
     assert len(slot.widths) < 8 * STRICT.max_new_tokens  # some first paths were right
-    assert "tree" not in strict._sessions
+    assert "tree" not in strict.sessions.opened
 
 
 @pytest.mark.parametrize("num_nodes", [3, 12, 60])

@@ -71,7 +71,7 @@ def test_a_graph_of_one_width_is_refused_and_the_fixed_dimension_named(
     folder = changed(built["target"], tmp_path / "copy", form, change, MANIFEST_NAME)
     message = rf"{form}\.onnx fixes dimension {dimension} of {name} to 8"
     with pytest.raises(ModelFilesError, match=message):
-        OnnxModel(folder, threads=1).session(form)
+        OnnxModel(folder, threads=1).sessions.of(form)
 
 
 @pytest.mark.parametrize("form", ["eagle", "fuse"])
@@ -100,7 +100,7 @@ def test_no_session_captures_graphs_whose_buffers_other_widths_would_share(built
     """Asked of onnxruntime for what runs here, and of what is passed on for a GPU."""
     model = OnnxModel(built["target"], threads=1, states=("hidden_states",))
     eagle = EagleHead(built["eagle"], model)
-    for session in (*(model.session(form) for form in model.manifest.forms), eagle.session):
+    for session in (*(model.sessions.of(form) for form in model.manifest.forms), eagle.session):
         for options in session.get_provider_options().values():
             assert not [key for key, value in options.items() if "graph" in key and value != "0"]
     asked = []
