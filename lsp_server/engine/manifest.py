@@ -96,19 +96,19 @@ class Manifest:
             ) from None
         except (OSError, ValueError) as error:
             raise ModelFilesError(
-                f"{path} cannot be read ({error}); fetch the model again."
+                f"{path} cannot be read ({error}); fetch or build the model again."
             ) from error
         return cls._from_raw(raw, path)
 
     @classmethod
     def _from_raw(cls, raw: object, path: Path) -> Manifest:
         if not isinstance(raw, dict):
-            raise ModelFilesError(f"{path} is not a JSON object; fetch the model again.")
+            raise ModelFilesError(f"{path} is not a JSON object; fetch or build the model again.")
         version = raw.get("schema_version")
         if version != SCHEMA_VERSION:
             raise ModelFilesError(
                 f"{path} has schema version {version!r}, this tabahead reads {SCHEMA_VERSION};"
-                " fetch the model again."
+                " fetch or build the model again."
             )
         try:
             values = read_fields(cls, raw)
@@ -126,12 +126,12 @@ class Manifest:
             return manifest
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelFilesError(
-                f"{path} is incomplete or wrong ({error}); fetch the model again."
+                f"{path} is incomplete or wrong ({error}); fetch or build the model again."
             ) from error
 
     def check_sizes(self, folder: Path) -> None:
         """The quick check at every load: each file is there and has its full size."""
-        check_file_sizes(folder, self.files, f"run `tabahead models fetch {self.name}`")
+        check_file_sizes(folder, self.files, remedy_of(folder, self.name))
 
     def check_tokenizer(self, folder: Path) -> None:
         """The tokenizer beside the weights is the one they were built with."""
@@ -139,19 +139,19 @@ class Manifest:
             found = sha256_of(folder / "tokenizer.json")
         except OSError as error:
             raise ModelFilesError(
-                f"{folder / 'tokenizer.json'} cannot be read ({error}); run"
-                f" `tabahead models fetch {self.name}`."
+                f"{folder / 'tokenizer.json'} cannot be read ({error});"
+                f" {remedy_of(folder, self.name)}."
             ) from error
         if found != self.tokenizer_sha256:
             raise TokenizerMismatchError(
                 f"{folder / 'tokenizer.json'} is not the tokenizer of this model (SHA-256"
-                f" {found[:12]}..., expected {self.tokenizer_sha256[:12]}...); run"
-                f" `tabahead models fetch {self.name}`."
+                f" {found[:12]}..., expected {self.tokenizer_sha256[:12]}...);"
+                f" {remedy_of(folder, self.name)}."
             )
 
     def check_hashes(self, folder: Path) -> None:
         """The thorough check of `models verify` and `doctor`: every byte."""
-        check_file_hashes(folder, self.files, f"run `tabahead models fetch {self.name}`")
+        check_file_hashes(folder, self.files, remedy_of(folder, self.name))
 
 
 def read_fields(cls: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,6 +188,13 @@ def _is_of(value: Any, kind: Any) -> bool:
     if dataclasses.is_dataclass(value):
         check_types(value)
     return type(value) is kind  # True is no number here
+
+
+def remedy_of(folder: Path, name: str) -> str:
+    """What mends a model's folder: those of the catalogue are kept as NAME/DIGEST."""
+    if folder.parent.name == name:
+        return f"run `tabahead models fetch {name}`"
+    return "build it again with `tabahead export build`, or copy it again"
 
 
 def check_file_sizes(folder: Path, files: Mapping[str, FileEntry], remedy: str) -> None:

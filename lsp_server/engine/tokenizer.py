@@ -37,7 +37,7 @@ class Tokenizer:
             self._inner = tokenizers.Tokenizer.from_str(json.dumps(raw) if _as_data(raw) else text)
         except Exception as error:
             raise ModelFilesError(
-                f"{path} is not a usable tokenizer ({error}); fetch the model again."
+                f"{path} is not a usable tokenizer ({error}); fetch or build the model again."
             ) from error
         self._inner.encode_special_tokens = True
         self._bytes = self._byte_table(raw, _spelt(raw, path))

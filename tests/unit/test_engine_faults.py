@@ -73,8 +73,15 @@ def test_no_model_says_how_to_get_one(tmp_path, name):
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(ModelFilesError, match=rf"{name} is missing; run .*models fetch"):
+    with pytest.raises(ModelFilesError, match=rf"{name} is missing; build it again with"):
         load(folder)
+
+
+def test_what_the_catalogue_has_is_fetched_again_and_nothing_else(folder, tmp_path):
+    (folder / "weights.data").unlink()
+    kept = shutil.copytree(folder, tmp_path / Manifest.load(folder).name / "0123456789abcdef")
+    with pytest.raises(ModelFilesError, match="run `tabahead models fetch tiny"):
+        load(kept)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -124,7 +131,7 @@ def test_a_tokenizer_that_vanished_is_a_model_error(folder):
 )
 def test_a_manifest_that_is_none_is_a_model_error(folder, text):
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(ModelFilesError, match="fetch the model again"):
+    with pytest.raises(ModelFilesError, match="fetch or build the model again"):
         load(folder)
 
 
@@ -159,7 +166,7 @@ def test_a_manifest_that_is_none_is_a_model_error(folder, text):
 )
 def test_a_manifest_that_does_not_name_what_is_needed_is_a_model_error(folder, change):
     change_manifest(folder, **change)
-    with pytest.raises(ModelFilesError, match="fetch the model again"):
+    with pytest.raises(ModelFilesError, match="fetch or build the model again"):
         load(folder)
 
 
