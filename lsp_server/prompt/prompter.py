@@ -21,6 +21,7 @@ from lsp_server.prompt.window import (
     FILES_SHARE,
     SUFFIX_SHARE,
     Around,
+    beyond_closers,
     line_start,
     near_prefix,
     near_suffix,
@@ -99,7 +100,7 @@ class Prompter:
         the document and the place.
         """
         around = Around.of(snapshot, offset)
-        infills = self.template.infills and bool(around.after.strip())
+        infills = self.template.infills and bool(beyond_closers(around.after).strip())
         if not infills and not around.before.strip():
             return Prompt([])  # nothing but blanks is no text to continue
         before, blank = self._without_blank(around.before)

@@ -111,18 +111,23 @@ def line_start(before: str) -> int:
 
 
 def near_suffix(after: str, budget: int, count: Callable[[str], int] = estimate_tokens) -> str:
-    """The beginning of the text after the cursor, whole lines of at most `budget` tokens.
-
-    What closes the cursor's line is not told: it comes and goes while brackets are typed, and each
-    time all that stands behind it in the prompt would be read anew. A model that writes it too does
-    no harm: post-processing takes what is there already.
-    """
-    rest = after.partition("\n")[0]
-    text = after[len(rest) :] if not rest.strip(_CLOSERS) else after
-    text = _whole_lines(text, budget * CHARACTERS_PER_TOKEN)
+    """The beginning of the text after the cursor, whole lines of at most `budget` tokens; what
+    closes the cursor's line is not told."""
+    text = _whole_lines(beyond_closers(after), budget * CHARACTERS_PER_TOKEN)
     while text and (num_tokens := count(text)) > budget:
         text = _whole_lines(text, len(text) * budget // num_tokens)
     return text
+
+
+def beyond_closers(after: str) -> str:
+    """The text after the cursor without what only closes the cursor's line.
+
+    That comes and goes while brackets are typed, and each time all that stands behind it in the
+    prompt would be read anew. A model that writes it too does no harm: post-processing takes what
+    is there already.
+    """
+    rest = after.partition("\n")[0]
+    return after if rest.strip(_CLOSERS) else after[len(rest) :]
 
 
 def suffix_window(after: str) -> str:

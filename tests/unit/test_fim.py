@@ -124,7 +124,7 @@ def test_other_files_stand_where_the_family_knows_them(prompters, name):
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-@pytest.mark.parametrize("after", ["", "\n", "\n  \n\n"], ids=repr)
+@pytest.mark.parametrize("after", ["", "\n", "\n  \n\n", ")", '"])\n'], ids=repr)
 def test_at_the_end_of_a_document_its_text_is_continued(prompters, name, after):
     prompter = prompters[name]
     found = readable(prompter, prompt(prompter, BEFORE, after).token_ids)
@@ -184,14 +184,15 @@ def test_a_prompt_keeps_to_its_budget_and_to_the_document(prompters, name, data)
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-def test_a_key_on_a_line_only_adds_to_the_end(prompters, name):
+@pytest.mark.parametrize("below", [AFTER, "", "\n"], ids=repr)
+def test_a_key_on_a_line_only_adds_to_the_end(prompters, name, below):
     prompter = prompters[name]
     before = "import util\n\ndef two():\n"
     last: list[int] = []
     for end in range(len("x = max(a, b)")):
         line = "x = max(a, b)"[:end]
         closers = ")" if "(" in line else ""  # as an editor adds them
-        found = prompt(prompter, before + line, closers + AFTER, files=FILES).token_ids
+        found = prompt(prompter, before + line, closers + below, files=FILES).token_ids
         if last:
             assert len(found) - common_prefix(last, found) <= 8
         last = found
