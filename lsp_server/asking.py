@@ -75,8 +75,13 @@ class RequestOptions:
 
     def request(self, snapshot: Snapshot, offset: int, invoked: bool = False) -> CompletionRequest:
         """A request at an offset of a document, by key or while typing."""
+        above = snapshot.above
+        if above and self.refuse(replace(snapshot, text="\n".join(above))) is not None:
+            # One look at all of them tells of most, and there may be hundreds.
+            cells = (replace(snapshot, text=text) for text in above)
+            above = tuple(cell.text for cell in cells if self.refuse(cell) is None)
         return CompletionRequest(
-            snapshot=snapshot,
+            snapshot=replace(snapshot, above=above),
             offset=offset,
             invoked=invoked,
             num_items=self.num_items if invoked else 1,

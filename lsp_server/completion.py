@@ -85,6 +85,9 @@ class Snapshot:
     version: int
     language_id: str
     text: str
+    above: tuple[str, ...] = ()
+    """Of a notebook's cell the texts of the cells above: no part of the text and its offsets, but
+    of what the model sees before it."""
 
     def split(self, offset: int) -> tuple[str, str]:
         """Text before and after the cursor."""

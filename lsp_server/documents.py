@@ -11,10 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import count
+from itertools import count, takewhile
 from typing import NamedTuple
 
 from lsp_server.completion import Reason, Snapshot
+from lsp_server.files.uris import file_of
 
 KEEP_FACTOR = 2
 """Text beyond this multiple of the size limit is not held at all; below it, an edit may shrink a
@@ -297,7 +298,26 @@ class DocumentStore:
             return Reason.TOO_LARGE
         if "\0" in document.text:
             return Reason.BINARY
-        return Snapshot(uri, document.version, document.language_id, document.text)
+        above = self._cells_above(document)
+        return Snapshot(uri, document.version, document.language_id, document.text, above)
+
+    def _cells_above(self, document: Document) -> tuple[str, ...]:
+        """Texts of the cells that were opened before one of the same notebook and language.
+
+        Editors open the cells of a notebook in their order; one that is put in between later is
+        taken for the last.
+        """
+        notebook = file_of(document.uri)
+        if notebook == document.uri:
+            return ()
+        opened = (entry.document for entry in self._entries.values())
+        return tuple(
+            cell.text
+            for cell in takewhile(lambda other: other is not document, opened)
+            if cell is not None
+            and file_of(cell.uri) == notebook
+            and cell.language_id == document.language_id
+        )
 
     def _may_hold(self, num_chars: int) -> bool:
         return num_chars <= KEEP_FACTOR * self.max_chars

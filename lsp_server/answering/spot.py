@@ -107,14 +107,14 @@ class Frame:
 
 
 def _all_but_the_place(request: CompletionRequest) -> CompletionRequest:
-    """What an answer depends on besides the text: URI and language, and every option.
+    """What an answer depends on besides the text: URI and language, cells above, every option.
 
     Not the number of items and the deadline, which go with the way of asking.
     """
     snapshot = request.snapshot
     return replace(
         request,
-        snapshot=Snapshot(snapshot.uri, 0, snapshot.language_id, ""),
+        snapshot=Snapshot(snapshot.uri, hash(snapshot.above), snapshot.language_id, ""),
         offset=0,
         selected=None,
         is_foreseen=False,

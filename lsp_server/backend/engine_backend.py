@@ -27,6 +27,7 @@ from lsp_server.engine.tokenizer import TextStream, Tokenizer
 from lsp_server.engine.types import Choice, DecodeParams, DecodeStats, Drafter, Step
 from lsp_server.errors import InferenceError
 from lsp_server.files.secret_text import Redactor, redact
+from lsp_server.files.uris import file_of
 from lsp_server.prompt.fim import template_for
 from lsp_server.prompt.prompter import Prompt, Prompter
 from lsp_server.text.place import normalise_line_ends
@@ -35,6 +36,9 @@ _MAX_LEARNED = 200_000
 """Characters of a document that the corpus takes: a tenth of a second of tokenizing."""
 _MAX_WAITING = 64
 """Accepted completions that wait for the corpus to be asked, which may be never."""
+_MAX_ABOVE = 50_000
+"""Characters of the cells above one, after which no further cell is taken: 2 ms of looking for
+secrets at each request."""
 _MAX_SHOWN = 16
 """Documents of which it is remembered what text of other files their prompts hold."""
 
@@ -64,7 +68,7 @@ class EngineBackend:
         self._accepted: deque[str] = deque(maxlen=_MAX_WAITING)
         self._current: Snapshot | None = None
         self._worked_on: str | None = None
-        """The document of the last request."""
+        """The file of the last request."""
         self._redactor = Redactor()
         self.prompter = Prompter(
             tokenizer, template_for(tokenizer.control_id, model.manifest.fim_ids)
@@ -74,19 +78,19 @@ class EngineBackend:
         """Document -> what its last prompt held of other files."""
 
     def generate(self, request: CompletionRequest, cancel: CancelToken) -> EngineGeneration:
-        self._worked_on = request.snapshot.uri
+        self._worked_on = file_of(request.snapshot.uri)
         return EngineGeneration(self, request, cancel)
 
     def prepare(self, request: CompletionRequest, cancel: CancelToken) -> None:
         """A document that is only looked at takes no KV cache from those that are worked on."""
-        uri = request.snapshot.uri
-        may_take = uri == self._worked_on or self.model.has_room()
-        if not may_take and not self.model.holds(uri):
+        place = file_of(request.snapshot.uri)
+        may_take = place == self._worked_on or self.model.has_room()
+        if not may_take and not self.model.holds(place):
             return
         self.catch_up(request)
         prompt = self.prompt(request, is_idle=True)
         if prompt.token_ids:
-            slot = self.model.slot(uri, prompt.token_ids if may_take else ())
+            slot = self.model.slot(place, prompt.token_ids if may_take else ())
             read(slot, prompt.token_ids, request.strict, cancel)
 
     def prompt(self, request: CompletionRequest, *, is_idle: bool = False) -> Prompt:
@@ -102,7 +106,8 @@ class EngineBackend:
                 f"{request.max_tokens} new tokens leave no room for a prompt in a slot of"
                 f" {self.model.spec.context_length}; lower max_tokens or raise engine.slot_tokens."
             )
-        snapshot, offset, prompter = request.snapshot, request.offset, self.prompter
+        prompter = self.prompter
+        snapshot, offset = _below_cells(request.snapshot, request.offset)
         made = partial(prompter.prompt, snapshot, offset, budget, healing=request.healing)
         if not request.use_context:
             return made()
@@ -121,7 +126,7 @@ class EngineBackend:
 
     def _is_read(self, uri: str, prompt: Prompt) -> bool:
         """Most of it is in a KV cache of the document."""
-        return 2 * self.model.num_held(uri, prompt.token_ids) >= len(prompt.token_ids)
+        return 2 * self.model.num_held(file_of(uri), prompt.token_ids) >= len(prompt.token_ids)
 
     def learn(self, snapshot: Snapshot) -> None:
         """Take note of a document's text, without secrets, for the other documents: to copy from,
@@ -140,7 +145,7 @@ class EngineBackend:
             for document, files in self._shown.items()
             if document != uri and all(file.uri != uri for file in files)
         )
-        self.model.release(uri)
+        self.model.release(file_of(uri))
         if self._current is not None and self._current.uri == uri:
             self._current = None
 
@@ -241,7 +246,7 @@ class EngineGeneration:
     def _steps(self, prompt: Prompt) -> Iterator[Step]:
         backend, request = self._backend, self._request
         uri = request.snapshot.uri
-        slot = backend.model.slot(uri, prompt.token_ids)
+        slot = backend.model.slot(file_of(uri), prompt.token_ids)
         params = DecodeParams(
             max_new_tokens=request.max_tokens - len(request.forced_ids),
             temperature=request.temperature,
@@ -265,6 +270,18 @@ class EngineGeneration:
             stats=self._decoding,
             cancel=self._cancel,
         )
+
+
+def _below_cells(snapshot: Snapshot, offset: int) -> tuple[Snapshot, int]:
+    """A cell and a place in it as if its notebook were one file: below the cells above, without
+    their secrets."""
+    above = ""
+    for cell in reversed(snapshot.above):
+        if len(above) >= _MAX_ABOVE:
+            break
+        if cell.strip():
+            above = f"{redact(cell).rstrip()}\n\n{above}"
+    return replace(snapshot, text=above + snapshot.text, above=()), len(above) + offset
 
 
 def _piece(text: str, token_id: int, choice: Choice) -> Piece:

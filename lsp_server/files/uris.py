@@ -42,6 +42,11 @@ def path_of(uri: str) -> str:
     return _paths(uri)[0]
 
 
+def file_of(uri: str) -> str:
+    """The URI of what is one file to the user: of a notebook's cell the part that all have."""
+    return uri.partition("#")[0] if scheme_of(uri) == "vscode-notebook-cell" else uri
+
+
 def names_of(uri: str) -> tuple[str, ...]:
     """All paths that a URI may mean: the one that `path_of` gives, and those with a query or a
     fragment cut off. For rules that are to hold whatever is meant."""

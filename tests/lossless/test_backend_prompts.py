@@ -251,6 +251,46 @@ def test_logits_that_stand_for_no_token_are_no_failure(tmp_path):
     assert {piece.text for piece in found} == {""}
 
 
+# Cells of a notebook
+
+CELL = "vscode-notebook-cell:/w/a.ipynb#W{}"
+CELLS = (
+    "from b import tally_up\n",
+    "",
+    "def total(values):\r\n    return tally_up(values)\r\n\r\n",
+)
+
+
+def in_cell(text, *above, number=3) -> CompletionRequest:
+    asked = request(text, "", uri=CELL.format(number), sources=())
+    return replace(asked, snapshot=replace(asked.snapshot, above=above))
+
+
+def test_a_cell_is_completed_as_if_the_cells_above_stood_in_its_file(engine):
+    file = f"{CELLS[0]}\n{CELLS[2].strip()}\n\nres".replace("\r\n", "\n")
+    engine.learn(Snapshot(CELL.format(1), 1, "python", CELLS[2]))
+    assert engine.prompt(in_cell("res", *CELLS)) == engine.prompt(request(file, ""))
+    assert engine.prompt(in_cell("", *CELLS)).token_ids, "an empty cell has something to continue"
+    assert not engine.prompt(in_cell("", "", "\n")).token_ids
+
+
+def test_a_key_in_a_cell_or_the_next_one_reads_nothing_above_it_again(engine):
+    above = tuple(f"value_{n} = total([{n}, {n + 1}])\n" for n in range(20))
+    line = "result = value_1 + value_2\n"
+    requests = [in_cell(line[:end], *above) for end in range(1, len(line))]
+    for number, asked in enumerate([*requests, in_cell("re", *above, line, number=4)]):
+        generation = engine.generate(replace(asked, max_tokens=1), CancelToken())
+        list(generation)
+        assert not number or generation.stats.prompt_tokens - generation.stats.reused_tokens <= 24
+    assert generation.stats.prompt_tokens > 200
+
+
+def test_a_secret_of_a_cell_above_is_not_shown(engine):
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    shown = engine.tokenizer.decode(engine.prompt(in_cell("res", f"k = '{secret}'")).token_ids)
+    assert "k = '***'\n\n" in shown
+
+
 # Reading ahead
 
 

@@ -246,3 +246,28 @@ def test_the_cost_of_an_edit_does_not_grow_with_the_lines_around_it() -> None:
     after = document._lines
     assert after[500] == "lixne\n"
     assert all(a is b for n, (a, b) in enumerate(zip(before, after, strict=True)) if n != 500)
+
+
+# Notebooks
+
+
+def test_a_cell_has_those_of_its_notebook_and_language_that_were_opened_before_it():
+    store, cell = DocumentStore(), "vscode-notebook-cell:/w/{}.ipynb#W{}sZmlsZQ%3D%3D"
+    for notebook, number, language in (
+        *(("a", 0, "markdown"), ("a", 1, "python"), ("b", 1, "python"), ("a", 2, "python")),
+        *(("a", 3, "python"), ("a", 4, "python")),
+    ):
+        store.open(cell.format(notebook, number), language, 1, f"{notebook}{number}")
+
+    def above(number: int) -> tuple[str, ...]:
+        snapshot = store.snapshot(cell.format("a", number))
+        assert isinstance(snapshot, Snapshot)
+        return snapshot.above
+
+    assert above(1) == ()
+    assert above(3) == ("a1", "a2")
+    store.change(cell.format("a", 1), 2, [Change(None, "new")])
+    store.close(cell.format("a", 2))
+    assert above(4) == ("new", "a3")
+    store.open("file:///w/a.py", "python", 1, "")
+    assert store.snapshot("file:///w/a.py") == Snapshot("file:///w/a.py", 1, "python", "")

@@ -139,8 +139,10 @@ def test_every_option_is_part_of_the_question(option):
     assert find(known, "a =·║") is None
 
 
-@pytest.mark.parametrize("change", [{"uri": "file:///other"}, {"language_id": "python"}])
-def test_documents_and_languages_do_not_answer_for_each_other(change):
+@pytest.mark.parametrize(
+    "change", [{"uri": "file:///other"}, {"language_id": "python"}, {"above": ("import a",)}]
+)
+def test_documents_languages_and_cells_above_do_not_answer_for_each_other(change):
     known, request = known_at("a =·║", "1"), request_at("a =·║")
     other = replace(request, snapshot=replace(request.snapshot, **change))
     assert found_in(known, other) is None

@@ -78,6 +78,18 @@ def ask(session: Session, *asked: InlineCompletionParams) -> list[Answer]:
     return asyncio.run(main())
 
 
+def test_a_cell_that_is_refused_is_not_told_of_below_it() -> None:
+    engine, cell = Asked(), "vscode-notebook-cell:/a.ipynb#W{}"
+    session, _ = session_with(engine)
+    session.options = RequestOptions(
+        refuse=lambda s: Refusal(Reason.SECRET) if "secret" in s.text else None
+    )
+    for number, text in enumerate(("a = 1", "secret", "x = ")):
+        session.documents.open(cell.format(number), "python", 1, text)
+    ask(session, params(uri=cell.format(2)))
+    assert engine.requests[0].snapshot.above == ("a = 1",)
+
+
 def test_settings_and_parameters_reach_the_request() -> None:
     engine = Asked()
     session, _ = session_with(engine, "é😋 x.he")
