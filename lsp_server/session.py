@@ -101,6 +101,8 @@ class Session:
             kept=listener.kept,
         )
         self._learning = Learning(scheduler, documents, listener.learn, listener.forget)
+        self._edited: set[str] = set()
+        """Documents that have been edited since they were learned."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def use(self, engine: Engine) -> None:
@@ -123,6 +125,7 @@ class Session:
         """A document has been edited; False: it is not open."""
         if not self.documents.change(uri, version, changes):
             return False
+        self._edited.add(uri)
         self._answering.changed(uri)
         self._acceptance.changed(uri, len(changes))
         if changes and changes[-1].range is not None:
@@ -163,6 +166,7 @@ class Session:
     def close(self, uri: str) -> None:
         """Forget a document, and stop what is being done for it."""
         self.documents.close(uri)
+        self._edited.discard(uri)
         self._acceptance.cleared(uri)
         self._answers.pop(uri, None)
         self._newest.pop(uri, None)
@@ -231,6 +235,7 @@ class Session:
             return self._without_model
         request = asked(params, snapshot, document, options)
         self._learning.give(params.uri)
+        self._learn_edited(params.uri)
         self._answering.looks_ahead = options.look_ahead
         try:
             result = await self._answering.answer(request)
@@ -303,6 +308,13 @@ class Session:
         if options.use_context or "corpus" in options.sources:
             self._learning.learn(uri, self._options_for, self._forget)
         # Else nothing would read it, and to tokenize a file holds up the next request.
+
+    def _learn_edited(self, here: str) -> None:
+        """What was edited elsewhere, for the prompts of a document; behind its request."""
+        others = self._edited - {here}
+        self._edited -= others
+        for uri in sorted(others):
+            self._learn(uri)
 
     def reconsider(self) -> None:
         """The settings have changed: what they refuse now is not kept, and what they no longer

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.asking import RequestOptions
-from lsp_server.completion import Engine, Snapshot
+from lsp_server.completion import CompletionResult, CompletionStats, Engine, Snapshot
 from lsp_server.context.store import KEEP, STEP, ContextStore, Snippet, heading, render
-from lsp_server.documents import DocumentStore
+from lsp_server.documents import Change, DocumentStore, Position
 from lsp_server.files.exclusion import refuse_document
+from lsp_server.params import InlineCompletionParams
 from lsp_server.scheduler import Scheduler
 from lsp_server.session import Listener, Session
 from lsp_server.settings.tree import Settings
@@ -356,6 +357,33 @@ def test_a_file_that_is_open_is_learned_once_the_settings_allow_it(before):
 
     asyncio.run(main())
     assert set(store._files) == {"file:///shop/cart.py"}
+
+
+def test_documents_edited_without_a_request_are_shown_as_they_are_now():
+    """To rename in all open files is one edit in each, and a request in one of them."""
+    store, uri = ContextStore(), "file:///shop/{}.py"
+
+    async def main() -> None:
+        session = Session(Scheduler(), DocumentStore(), Listener(learn=store.learn))
+        at = CompletionResult("text", len(USER), len(USER), None, CompletionStats())
+        session.use(Engine(lambda request, cancel, watch: at))
+        for name, text in (("cart", CART), ("tax", CART), ("main", USER)):
+            session.documents.open(uri.format(name), "python", 1, text)
+            session.opened(uri.format(name))
+        await turns(session)
+        for name in ("tax", "cart", "main"):
+            new = session.documents.get(uri.format(name)).text.replace("owner", "holder")
+            session.change(uri.format(name), 2, [Change(None, new)])
+        line = USER.count("\n")
+        asked = InlineCompletionParams(
+            uri.format("main"), None, Position(line, 9), False, None, None, None
+        )
+        await session.complete(asked)
+        await turns(session)
+
+    asyncio.run(main())
+    for name in ("cart", "tax"):
+        assert "owner" not in store._files[uri.format(name)].text
 
 
 async def turns(session: Session) -> None:
