@@ -51,6 +51,8 @@ class Learning:
         self._forget = forget
         self._given: OrderedDict[str, None] = OrderedDict()
         """URIs of which the inference thread may hold text, closed ones too."""
+        self._closed: OrderedDict[int, str] = OrderedDict()
+        """Hash of a text -> the document that was closed with it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def learn(self, uri: str, find: Find, drop: Callable[[str], None]) -> None:
@@ -88,6 +90,32 @@ class Learning:
                 snapshot = Snapshot(uri, 0, "", "")  # closed: its name alone is known
             if judge.refuse(snapshot) is not None:
                 drop(uri)
+
+    def opened(self, uri: str) -> None:
+        """A document is open: what was closed with its text had another name for it."""
+        document = self._documents.get(uri)
+        other = None if document is None else self._closed.pop(hash(document.text), None)
+        if other is not None and other not in self._documents:
+            self.forget(other)
+
+    def closing(self, uri: str) -> None:
+        """A document is about to be closed: what is known of it stays, but where an open one has
+        its text, as after a file was saved by another name."""
+        document = self._documents.get(uri)
+        if document is None or uri not in self._given:
+            return
+        for other in map(self._documents.get, self._documents.uris()):
+            if (
+                other is not None
+                and other is not document
+                and other.num_chars == document.num_chars
+                and other.text == document.text
+            ):
+                self.forget(uri)
+                return
+        self._closed[hash(document.text)] = uri
+        if len(self._closed) > MAX_GIVEN:
+            self._closed.popitem(last=False)
 
     def has(self, uri: str) -> bool:
         """Whether the inference thread may hold text of a document."""

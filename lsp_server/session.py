@@ -117,6 +117,7 @@ class Session:
         """A document is open now."""
         self._answering.changed(uri)  # it may have been open with another text
         self._acceptance.cleared(uri)
+        self._learning.opened(uri)
         if self.has_model:
             self._learn(uri)
         self._come_to(uri, lambda document: FIRST_PAGES)
@@ -165,6 +166,7 @@ class Session:
 
     def close(self, uri: str) -> None:
         """Forget a document, and stop what is being done for it."""
+        self._learning.closing(uri)
         self.documents.close(uri)
         self._edited.discard(uri)
         self._acceptance.cleared(uri)

@@ -386,6 +386,33 @@ def test_documents_edited_without_a_request_are_shown_as_they_are_now():
         assert "owner" not in store._files[uri.format(name)].text
 
 
+@pytest.mark.parametrize("steps", [("close", "open"), ("open", "close")])
+def test_a_document_that_got_another_name_is_known_by_that_alone(steps):
+    """To editors, who save a new file or rename one, that is one closed and one opened."""
+    store, old, new = ContextStore(), "untitled:Untitled-1", "file:///shop/cart.py"
+
+    async def main() -> None:
+        session = Session(
+            Scheduler(), DocumentStore(), Listener(learn=store.learn, forget=store.forget)
+        )
+        session.use(Engine(lambda request, cancel: pytest.fail("nothing is asked")))
+        for uri, text in (("file:///shop/a.py", USER), (old, CART)):
+            session.documents.open(uri, "python", 1, text)
+            session.opened(uri)
+        await turns(session)
+        session.close("file:///shop/a.py")
+        for step in steps:
+            if step == "close":
+                session.close(old)
+            else:
+                session.documents.open(new, "python", 1, CART)
+                session.opened(new)
+            await turns(session)
+
+    asyncio.run(main())
+    assert set(store._files) == {"file:///shop/a.py", new}
+
+
 async def turns(session: Session) -> None:
     """Until what was begun is done, also what is queued."""
     for _ in range(20):
