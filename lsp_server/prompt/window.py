@@ -6,6 +6,7 @@ that a file saved on Windows gives the same prompt.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ SUFFIX_SHARE = 8
 """The text after the cursor gets an eighth, where the model can be told of it: the next lines say
 what to lead to, those behind them little, and they are read anew whenever the cursor moves on."""
 
+WORD_SHARE = 64
+"""The word that is being typed is taken to need this share of the budget, until it needs more."""
+
 ANCHOR_STEPS = (1536, 512, 128, 32, 8, 1)
 """The window's start moves in steps of so many characters and stays between them, so that the next
 keystroke finds its prompt in the KV cache. The smaller steps are for text with many tokens a
@@ -33,6 +37,9 @@ DRAFT_CHARACTERS = 2000
 """Of the text after the cursor, for drafts to copy from."""
 
 _CLOSERS = ")]}>\"'`;:, \t"
+_LAST_WORD = re.compile(r"\s*\S*\Z")
+"""What stands behind the last word that is whole: blanks, and a word that may go on."""
+_LONGEST_WORD = 200
 _AFTER = 2 * DRAFT_CHARACTERS
 
 
@@ -72,14 +79,17 @@ def window_start(prefix: str, budget: int, count: Callable[[str], int]) -> int:
     what is over the budget is skipped in proportion.
     """
     longest = max(0, len(prefix) - budget * CHARACTERS_PER_TOKEN)
+    # A word has more tokens while it is typed than when it is whole: room for any is kept, lest
+    # the window move on in the midst of one and back at its end.
+    room = max(0, budget // WORD_SHARE - count(_LAST_WORD.findall(prefix[-_LONGEST_WORD:])[0]))
     start = 0
     for step in ANCHOR_STEPS:
         start = _anchor(prefix, -(-longest // step), step)
-        num_tokens = count(prefix[start:])
+        num_tokens = room + count(prefix[start:])
         while num_tokens > budget and start < len(prefix):
             excess = (len(prefix) - start) * (num_tokens - budget) // num_tokens
             start = _anchor(prefix, start // step + max(1, -(-excess // step)), step)
-            num_tokens = count(prefix[start:])
+            num_tokens = room + count(prefix[start:])
         if start == 0 or 2 * num_tokens >= budget:
             break
     return start

@@ -20,6 +20,7 @@ from lsp_server.prompt.fim import (
     Template,
 )
 from lsp_server.prompt.prompter import Prompt, Prompter
+from lsp_server.prompt.window import window_start
 
 pytestmark = pytest.mark.model
 SOURCE = Path(__file__).parents[2] / "lsp_server" / "server.py"
@@ -74,6 +75,18 @@ def test_a_key_adds_at_most_eight_tokens_at_the_median(tokenizer, name):
     assert statistics.median(added[1:]) <= 8
     # All of it is read again only where the window moves on, which is once in 1,536 characters.
     assert sum(count > BUDGET / 2 for count in added[1:]) <= 1
+
+
+def test_the_window_never_goes_back_while_a_text_is_typed(tokenizer):
+    """In the midst of a word there are more tokens than at its end."""
+    lines = (f"    documents_{n} = RequestOptions.snapshots(factory, {n})\n" for n in range(60))
+    text = "".join(lines)
+    starts = [
+        window_start(text[:end], 512, lambda part: len(tokenizer.encode(part)))
+        for end in range(1500, len(text))
+    ]
+    assert starts == sorted(starts)
+    assert starts[0] < starts[-1]
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
