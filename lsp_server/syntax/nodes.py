@@ -43,7 +43,7 @@ CONTAINERS = WRAPPERS | frozenset(
         *("if_statement", "else_clause", "try_statement", "except_clause", "expression_statement"),
     )
 )
-"""Nodes outside functions that may hold definitions."""
+"""Nodes outside functions that may hold definitions and imports."""
 
 IMPORTS = frozenset(
     (

@@ -197,9 +197,15 @@ class Parsed:
         return tuple(self._definitions(self._root, None, "", 0))
 
     def imports(self) -> tuple[Span, ...]:
-        """The statements at top level that name other modules."""
-        children = self._root.named_children
-        return tuple(self._span(node) for node in children if is_import(node, self._text))
+        """The statements outside functions and types that name other modules."""
+        return tuple(self._imports(self._root, 0))
+
+    def _imports(self, parent: Node, depth: int) -> Iterator[Span]:
+        for node in parent.named_children:
+            if is_import(node, self._text):
+                yield self._span(node)
+            elif node.type in CONTAINERS and depth < _MAX_DEPTH:
+                yield from self._imports(node, depth + 1)
 
     def _definitions(
         self, parent: Node, wrapper: Node | None, owner: str, depth: int

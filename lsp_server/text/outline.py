@@ -28,7 +28,7 @@ class Outline(NamedTuple):
     definitions: tuple[Definition, ...]
     """Functions and types in the order of the text, members behind the type that has them."""
     imports: tuple[Span, ...]
-    """The statements at top level that name other modules."""
+    """The statements outside functions and types that name other modules."""
 
 
 def outline_of(text: str, language_id: str, uri: str) -> Outline:

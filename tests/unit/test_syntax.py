@@ -255,6 +255,26 @@ def test_definitions_have_their_signatures_and_imports_are_found(language):
     assert [cut(text, span) for span in found.imports()] == [*map(unmark, imports)]
 
 
+@pytest.mark.parametrize(
+    ("language", "marked", "imports"),
+    [
+        ("c", "#ifndef A⏎#define A⏎#include <b.h>⏎int f(int a);⏎#endif⏎", ["#include <b.h>⏎"]),
+        (
+            "python",
+            "try:⏎··import a⏎except ImportError:⏎··import b⏎if T:⏎··from c import d⏎",
+            ["import a", "import b", "from c import d"],
+        ),
+        ("csharp", "namespace N⏎{⏎··using A;⏎··class C { }⏎}⏎", ["using A;"]),
+        ("javascript", "try {⏎··var a = require('a');⏎} catch (e) { }⏎", ["var a = require('a');"]),
+        ("python", "def f():⏎··import a⏎", []),
+    ],
+)
+def test_imports_under_a_condition_or_in_a_namespace_are_found(language, marked, imports):
+    text = unmark(marked)
+    found = Syntax.of(language).parse(text)
+    assert [cut(text, span) for span in found.imports()] == [*map(unmark, imports)]
+
+
 def test_a_member_knows_the_type_that_has_it():
     found = Syntax.of("cpp").parse("class A { int f(); };\nint B::g() { return 1; }\n")
     members = [(d.name, d.owner, d.is_type) for d in found.definitions()]
