@@ -15,11 +15,13 @@ _DEFINES = re.compile(
     r"|abstract|final|async|local|open|override|inline|sealed|data|unsafe|partial|const)[ \t]+)*"
     r"(?:(?P<type>class|struct|enum|interface|trait|protocol|impl|object|extension|module|record"
     r"|defmodule|namespace|type)|def|defp|defmacro|fn|func|fun|function|sub|proc|macro)[ \t]+"
-    r"(?:\([^)\n]*\)[ \t]*)?(?P<name>[^\W\d][\w$]*)",
+    r"(?:\([^)\n]*\)[ \t]*)?(?:[^\W\d][\w$]*\.)*(?(type)|(?:[^\W\d][\w$]*:)?)"
+    r"(?P<name>[^\W\d][\w$]*)",
     re.MULTILINE,
 )
 _IMPORTS = re.compile(
-    r"^(?:import|from|use|using|require|require_relative|include|#include|open|alias|source)\b.*",
+    r"^(?:(?:local|const|let|var)\b[^=\n]*=[ \t]*(?=require\b))?"
+    r"(?:import|from|use|using|require|require_relative|include|#include|open|alias|source)\b.*",
     re.MULTILINE,
 )
 

@@ -135,6 +135,17 @@ def test_without_a_grammar_keywords_and_indentation_tell_much_the_same(monkeypat
     ]
 
 
+def test_a_function_goes_by_its_own_name_and_not_by_that_of_its_module():
+    lua = "local cart = require('shop.cart')\n\nfunction M.total(a)\n  return a\nend\n"
+    lua += "\nfunction M.Shop:close()\n  self.x = 1\nend\n"
+    assert set(named(lua, "lua")) == {"total", "close"}
+    assert [lua[start:end] for start, end in outline_of(lua, "lua", "").imports] == [
+        "local cart = require('shop.cart')"
+    ]
+    assert set(named("class Shop:Base() {\n    val a = 1\n}\n", "kotlin")) == {"Shop"}
+    assert set(named("fun String.shout(): String {\n    return 1\n}\n", "kotlin")) == {"shout"}
+
+
 def test_a_long_chunk_is_cut_at_a_line_and_a_line_too_long_to_read_ends_it():
     body = "".join(f"    value_{n} = {n}\n" for n in range(100))
     long = named(f"def long():\n{body}", "python")["long"]
