@@ -100,7 +100,8 @@ class World:
 
 def manifest(version, weights, files):
     required = [f for f in dataclasses.fields(Manifest) if f.default is dataclasses.MISSING]
-    values = {field.name: 1 for field in required}
+    plain = {"int": 1, "int | None": 1, "str": "any"}
+    values = {field.name: plain.get(field.type, {}) for field in required}
     values |= {
         "schema_version": SCHEMA_VERSION,
         "builder_version": version,
