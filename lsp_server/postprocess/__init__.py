@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from lsp_server.completion import Reason
 from lsp_server.postprocess.blanks import cut_trailing_blanks, join_blanks, skip_leading_breaks
+from lsp_server.postprocess.crossed_closers import cut_crossed
 from lsp_server.postprocess.indentation import fit_indentation
 from lsp_server.postprocess.markers import cut_markers
 from lsp_server.postprocess.next_lines import cut_next_lines, stand_above
@@ -43,6 +44,8 @@ STEPS: tuple[Step, ...] = (
     cut_next_lines,
     cut_trailing_blanks,
     drop_empty,
+    # What nothing right can stand behind.
+    cut_crossed,
     # The seam with the rest of the cursor's line; nothing may cut the text behind it, since it may
     # have said again what is replaced.
     cover_rest,

@@ -11,9 +11,9 @@ from lsp_server.text.brackets import CLOSERS, closers_missing, code_only, unclos
 from lsp_server.text.languages import Zone, language_of
 from lsp_server.text.place import Place
 
-_MAX_DOCUMENT = 200_000
+MAX_DOCUMENT = 200_000
 """Characters that are counted through, and only where a closer looks like a stray one."""
-_UNPAIRED = frozenset({"markdown", "latex", "shell", "plaintext", "restructuredtext"})
+UNPAIRED = frozenset({"markdown", "latex", "shell", "plaintext", "restructuredtext"})
 """Languages in which a closer may stand alone: `1) first`, `start) run;;`."""
 
 
@@ -24,8 +24,8 @@ def cut_stray_closer(edit: Edit, place: Place) -> Edit | Dropped:
     or wants to write more.
     """
     language = language_of(place.language_id)
-    is_long = len(place.before) + len(place.after) > _MAX_DOCUMENT
-    if edit.num_right or is_long or language.name in _UNPAIRED:
+    is_long = len(place.before) + len(place.after) > MAX_DOCUMENT
+    if edit.num_right or is_long or language.name in UNPAIRED:
         return edit
     starts = [start for closer in CLOSERS if (start := _first_stray(closer, edit, place)) >= 0]
     if not starts or language.open_at_end(place.before) is not Zone.CODE:

@@ -58,6 +58,17 @@ class Language:
             position = end.end()
         return Zone.CODE, len(text)
 
+    def code_in(self, text: str) -> str:
+        """`text`, read from its beginning, with blanks in place of its comments and strings."""
+        code: list[str] = []
+        position = 0
+        while (found := _opener(self).search(text, position)) is not None:
+            end = _end_of(self, found[0]).match(text, found.end())
+            start, stop = found.start(), len(text) if end is None else end.end()
+            code += text[position:start], " " * (stop - start)
+            position = stop
+        return "".join(code) + text[position:]
+
 
 @cache
 def _opener(language: Language) -> re.Pattern[str]:
