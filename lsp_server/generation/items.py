@@ -129,7 +129,10 @@ class Writer:
             return Dropped(Reason.LOW_CONFIDENCE)
         if collected.finish is Finish.DEADLINE and not collected.text.strip():
             return Dropped(Reason.DEADLINE)
-        return postprocess(collected.text, self.rule.place)
+        is_ended = (
+            collected.finish is Finish.ENDED and len(collected.pieces) < self.request.max_tokens
+        )
+        return postprocess(collected.text, self.rule.place, is_ended=is_ended)
 
 
 _NOTHING = Collected("", (), Finish.ENDED)

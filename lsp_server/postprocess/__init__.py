@@ -54,12 +54,12 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def postprocess(raw: str, place: Place) -> Edit | Dropped:
+def postprocess(raw: str, place: Place, *, is_ended: bool = False) -> Edit | Dropped:
     """Run all steps in order; the first that drops the text ends it.
 
-    `raw` has `\\n` line ends only.
+    `raw` has `\\n` line ends only; `is_ended` where the model has ended it by itself.
     """
-    edit = Edit(raw)
+    edit = Edit(raw, is_ended=is_ended)
     for step in STEPS:
         outcome = step(edit, place)
         if isinstance(outcome, Dropped):

@@ -51,7 +51,7 @@ def stand_above(edit: Edit, place: Place) -> Edit | Dropped:
     """
     rest = place.rest
     code = rest.lstrip(" \t")
-    if place.is_markdown or not place.on_blank_line or not is_statement(code):
+    if place.is_markdown or edit.is_joined or not place.on_blank_line or not is_statement(code):
         return edit
     text = edit.text.rstrip()
     if text != edit.text or text.endswith(_GOES_ON):

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lsp_server.completion import Reason
+from lsp_server.postprocess.other_version import closes_same, is_other_version
 from lsp_server.postprocess.types import Dropped, Edit
-from lsp_server.text.brackets import bracket_pairs, imbalance
+from lsp_server.text.brackets import CLOSERS, bracket_pairs, imbalance, unclosed
 from lsp_server.text.place import Place
 
 _MAX_REST = 400
 """Longer rests (minified files) are compared by their beginning only."""
 _FIRST_WORD = re.compile(r"\s*(\W*\w{2,})")
+_BEGINNING = re.compile(r"\W*\w+(?:\(|\W+\w+\b)")
+_HAS_WORD = re.compile(r"\w")
 _LOOSE = frozenset("()[]{}\"'`;,: \t")
 """What the text may re-emit with other text between."""
 _PARTNERED = frozenset("()[]{}\"'`")
@@ -38,16 +41,48 @@ def cover_rest(edit: Edit, place: Place) -> Edit | Dropped:
     if not first.rstrip().endswith(rest) and _rewrites(first, rest):
         return Dropped(Reason.DUPLICATE_SUFFIX)
     kept = place.line_before[: len(place.line_before) - edit.num_left]
-    overlaps = _overlaps(first, rest[:_MAX_REST], is_paired=imbalance(kept + rest) == 0)
+    is_paired = imbalance(kept + rest) == 0
+    is_alone = not is_paired and _is_alone(rest, place.before or kept)
+    overlaps = _overlaps(first, rest[:_MAX_REST], is_paired=is_paired, is_alone=is_alone)
     best = min(overlaps, key=lambda overlap: overlap.cost(kept, rest))
     if line_break and best.num_repeated == len(rest):
         return replace(edit, num_right=len(rest))
     for closers in (rest, rest.rstrip(";, ")):
         if line_break and _closes_below(kept + first, others, closers):
             return replace(edit, num_right=len(closers))
+    if _is_broken(best, edit, kept, place):
+        best = _up_to_same(edit, first, kept, place)
     if not best.text.strip():
         return Dropped(Reason.DUPLICATE_SUFFIX)
-    return replace(edit, text=best.text, num_right=best.num_covered)
+    is_joined = best.num_repeated > 0
+    return replace(edit, text=best.text, num_right=best.num_covered, is_joined=is_joined)
+
+
+def _is_alone(rest: str, before: str) -> bool:
+    """True where the rest is more than closers of what is open in front of the cursor."""
+    return _HAS_WORD.search(rest) is not None or not any(
+        unclosed(before, character) for character in rest if character in CLOSERS
+    )
+
+
+def _is_broken(overlap: _Overlap, edit: Edit, kept: str, place: Place) -> bool:
+    """True where nobody could read the line that an overlap leads to, since text and rest are two
+    versions of the same."""
+    rest = place.rest.rstrip()
+    covered, left = rest[: overlap.num_covered], rest[overlap.num_covered :]
+    if not left.strip() or not overlap.text.strip() or overlap.num_repeated == len(rest):
+        return False
+    if overlap.num_repeated:
+        return closes_same(overlap.text, left, place, kept, covered)
+    return is_other_version(replace(edit, text=overlap.text), left, place, kept)
+
+
+def _up_to_same(edit: Edit, text: str, kept: str, place: Place) -> _Overlap:
+    """The text up to where it goes on with the first two words of the rest, or its first call."""
+    found = _BEGINNING.match(place.rest)
+    start = text.find(found[0]) if found else -1
+    overlap = _Overlap(text[: max(0, start)], 0, len(found[0]) if found else 0)
+    return _NOTHING if _is_broken(overlap, edit, kept, place) else overlap
 
 
 def _closes_below(line: str, others: str, rest: str) -> bool:
@@ -72,11 +107,15 @@ class _Overlap:
         return imbalance(line), -self.num_repeated
 
 
-def _overlaps(text: str, rest: str, *, is_paired: bool) -> Iterator[_Overlap]:
+_NOTHING = _Overlap("", 0, 0)
+
+
+def _overlaps(text: str, rest: str, *, is_paired: bool, is_alone: bool) -> Iterator[_Overlap]:
     """Every way in which `text` can be seen to repeat a beginning of `rest`.
 
     A closer whose opener is in `text` too is the text's own and repeats nothing, unless all closers
-    of the line have their openers there (`is_paired`).
+    of the line have their openers there (`is_paired`), or all of a rest is repeated that has more
+    than closers of lines above (`is_alone`).
     """
     yield _Overlap(text, 0, 0)
     if (own_version := _own_version(text, rest)) is not None:
@@ -89,7 +128,8 @@ def _overlaps(text: str, rest: str, *, is_paired: bool) -> Iterator[_Overlap]:
         start = end - length
         is_end = text.endswith(head, 0, end) and not _splits_word(rest, length)
         has_own = any(pairs.get(index, start) < start for index in range(start, end))
-        if is_end and (is_paired or not has_own):
+        is_all = is_alone and length == len(rest)
+        if is_end and (is_paired or is_all or not has_own):
             yield _Overlap(text[:start], 0, length)
         elif _re_emitted(head, unpaired) and not _splits_word(text[-1:] + rest[length:], 1):
             yield _Overlap(text, length, length)

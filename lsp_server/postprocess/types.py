@@ -16,6 +16,10 @@ class Edit:
     """Characters replaced left of the cursor."""
     num_right: int = 0
     """Characters replaced right of the cursor."""
+    is_joined: bool = False
+    """What follows on the cursor's line stood in the text too, so that both are one line."""
+    is_ended: bool = False
+    """The model has ended here by itself, as one does that sees what follows the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
