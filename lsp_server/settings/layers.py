@@ -106,7 +106,7 @@ def _read_toml(path: Path, warnings: list[str]) -> Mapping[str, Any]:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             raise ValueError(f"it must be an ordinary file of at most {MAX_FILE_BYTES} bytes")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -145,7 +145,9 @@ def _accepted(layer: Layer, name: str, raw: Any, keys: Mapping[str, Key]) -> Any
     """The value in its type. Raises SettingsError with the sentence to show."""
     key = keys.get(name)
     if key is None:
-        near = difflib.get_close_matches(name, keys, n=1) or difflib.get_close_matches(
+        near = [known for known in keys if known.endswith(f".{name}")]
+        near = near or difflib.get_close_matches(name, keys, n=1)
+        near = near or difflib.get_close_matches(
             name, [known.rpartition(".")[2] for known in keys], n=1
         )
         hint = f"did you mean `{near[0]}`?" if near else "see the settings table in the README."

@@ -77,6 +77,18 @@ def test_an_unknown_key_gets_the_nearest_name():
     assert "README" in loaded.warnings[2]
 
 
+def test_a_key_without_its_group_gets_its_whole_name():
+    for name, key in (("threads", "engine.threads"), ("automatic", "deadline_ms.automatic")):
+        (warning,) = load(section={name: 1}).warnings
+        assert f"did you mean `{key}`?" in warning
+
+
+def test_a_file_with_a_byte_order_mark_is_read_as_one_without(tmp_path):
+    path = user_file(tmp_path, "\ufeffmax_tokens = 11\n")
+    assert load(user_file=path).settings.max_tokens == 11
+    assert load(user_file=path).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
