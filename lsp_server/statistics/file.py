@@ -27,6 +27,9 @@ VERSION = 2
 NUM_DAYS = 30
 """Days, today among them, of which the hours are kept."""
 
+_MAX = 2**53
+"""No count comes near it, and up to here a float is exact."""
+
 
 @dataclass(slots=True)
 class Counters:
@@ -139,7 +142,14 @@ def _read(path: Path) -> Counters | None:
         return Counters(_numbers(raw["totals"]), hours, since if _is_day(since) else None)
     except FileNotFoundError:
         return None
-    except (ValueError, OverflowError, AttributeError, TypeError, KeyError) as error:
+    except (
+        ValueError,
+        OverflowError,
+        AttributeError,
+        TypeError,
+        KeyError,
+        RecursionError,
+    ) as error:
         raise _UnusableError(f"{type(error).__name__}: {error}") from error
 
 
@@ -162,7 +172,11 @@ def _write(path: Path, counters: Counters) -> None:
 
 
 def _numbers(raw: Mapping[str, Any]) -> dict[str, int]:
-    return {str(name): int(number) for name, number in raw.items()}
+    numbers = {str(name): int(number) for name, number in raw.items()}
+    if any(abs(number) > _MAX for number in numbers.values()):
+        raise ValueError("a number that is no count")
+    "".join(numbers).encode()  # halves of surrogate pairs can neither be shown nor written
+    return numbers
 
 
 def _of_version_1(totals: Mapping[str, int]) -> dict[str, int]:

@@ -100,8 +100,12 @@ def test_a_damaged_file_is_put_aside_and_counting_starts_again(tmp_path, caplog)
         '{"version": "x"}',
         '{"version": 2, "totals": {}, "hours": {"x": 1}}',
         '{"version": 2, "totals": {"requests": null}, "hours": {}}',
+        '{"requests": 1' + "0" * 400 + "}",
+        '{"empty.\\ud800": 1}',
+        "[" * 100_000,
         "\xff",
     ],
+    ids=lambda text: text[:60],
 )
 def test_what_are_no_counters_is_damage(tmp_path, caplog, text):
     (tmp_path / FILE_NAME).write_text(text, encoding="latin-1")
