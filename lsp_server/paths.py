@@ -6,6 +6,8 @@ from pathlib import Path
 
 import platformdirs
 
+from lsp_server.errors import StorageError
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
@@ -30,10 +32,18 @@ class Paths:
 
 
 def paths() -> Paths:
-    """Read the environment at each call, so that tests and users can move everything."""
+    """Read the environment at each call, so that tests and users can move everything.
+
+    Raises StorageError where it names the home of a user who has none.
+    """
     home = os.environ.get("TABAHEAD_HOME")
     if home:
-        root = Path(home).expanduser()
+        root = expanded(home)
+        if root.parts[:1] and root.parts[0].startswith("~"):
+            raise StorageError(
+                f"TABAHEAD_HOME begins with {root.parts[0]}, and there is no such home; give the"
+                " folder's whole path."
+            )
         return Paths(cache=root / "cache", config=root / "config", state=root / "state")
     dirs = platformdirs.PlatformDirs("tabahead", appauthor=False)
     return Paths(
@@ -41,3 +51,8 @@ def paths() -> Paths:
         config=Path(dirs.user_config_dir),
         state=Path(dirs.user_state_dir),
     )
+
+
+def expanded(name: str) -> Path:
+    """A path as users write it; a `~` of nobody's home stays, as it does in shells."""
+    return Path(os.path.expanduser(name))

@@ -15,6 +15,7 @@ from typing import Any
 
 from lsp_server.engine.manifest import MANIFEST_NAME
 from lsp_server.errors import ModelMissingError
+from lsp_server.paths import expanded
 from models import store
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -100,7 +101,7 @@ def resolve(name_or_folder: str) -> Path:
                 f" `tabahead models fetch {name_or_folder}`."
             )
         return folder
-    folder = Path(name_or_folder).expanduser()
+    folder = expanded(name_or_folder)
     if (folder / MANIFEST_NAME).is_file():
         return folder
     if folder.is_dir():

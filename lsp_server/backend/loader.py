@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lsp_server.cancellation import CancelToken
 from lsp_server.completion import Backend
 from lsp_server.errors import ModelFilesError, ModelMissingError, SettingsError
-from lsp_server.paths import paths
+from lsp_server.paths import expanded, paths
 from lsp_server.settings.tree import Settings
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _open(
     from lsp_server.engine.tokenizer import Tokenizer
 
     start = time.perf_counter()
-    heads = Path(settings.heads).expanduser() if "heads" in settings.sources else None
+    heads = expanded(settings.heads) if "heads" in settings.sources else None
     progress("loading the model", 0, 4)
     with _named_by("heads"):
         states = states_for(heads)

@@ -146,6 +146,7 @@ def _examine_model(settings: Settings, report: Report) -> None:
 
 def _examine_files(settings: Settings, report: Report) -> None:
     """Of the model, and of what the settings name to draft for it."""
+    from lsp_server.paths import expanded
     from models.catalogue import resolve
 
     with _faults_in(report):
@@ -156,7 +157,7 @@ def _examine_files(settings: Settings, report: Report) -> None:
                 _warn_of_untrained(draft, report)
         if "heads" in settings.sources and settings.heads:
             with _faults_in(report):
-                _examine_heads(Path(settings.heads).expanduser(), target, report)
+                _examine_heads(expanded(settings.heads), target, report)
 
 
 def _verified(folder: Path, fact: str, report: Report) -> Manifest:

@@ -144,8 +144,13 @@ class Wiring:
 
         return Scheduler("tabahead-disk", gives_way=False), IgnoreFiles()
 
+    @property
+    def _counts(self) -> bool:
+        """Not before the first settings, nor where these have no folder."""
+        return "statistics" in vars(self)
+
     def save_statistics(self) -> None:
-        if "statistics" in vars(self):  # something was counted
+        if self._counts:
             self.statistics.save()
 
     def hooks(self) -> Hooks:
@@ -190,8 +195,9 @@ class Wiring:
     def _answered(self, answer: Answer, ms: float) -> None:
         if self._probe is not None:
             self._probe.answered(answer)
-        self.statistics.answered(answer.reason, ms, answer.stats)
-        self.statistics.save_sometimes()
+        if self._counts:
+            self.statistics.answered(answer.reason, ms, answer.stats)
+            self.statistics.save_sometimes()
         self.settings_files.poke()
         self.status.answered(answer.reason, answer.message, ms, answer.stats)
 

@@ -256,6 +256,16 @@ def test_addresses_that_are_wrong_or_not_of_this_machine_are_refused(
     assert run.stderr.count("\n") == 1, "one sentence, no traceback"
 
 
+def test_where_nothing_can_be_kept_requests_are_answered_and_the_reason_is_told() -> None:
+    with ServerProcess(env={"TABAHEAD_HOME": "~nobody-at-all/tabahead"}) as server:
+        server.initialize()
+        server.open("file:///a", "x = ")
+        assert server.complete("file:///a", 0, 4)["items"] == []
+        assert "TABAHEAD_HOME" in server.explain("file:///a")["message"]
+        assert server.stop() == 0
+        assert "Traceback" not in server.stderr()
+
+
 def test_a_script_that_is_wrong_is_refused_in_one_sentence(tmp_path: Path) -> None:
     run = subprocess.run(
         [*MODULE, "--model", f"scripted:{tmp_path / 'absent.json'}"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.engine.manifest import MANIFEST_NAME
-from lsp_server.errors import ModelMissingError
+from lsp_server.errors import ModelMissingError, StorageError
 from models import catalogue, store
 
 BUILD = "0123456789abcdef"
@@ -71,6 +71,18 @@ def test_a_model_folder_is_taken_as_it_is(tmp_path):
 def test_a_folder_without_a_model_is_refused_by_path(tmp_path):
     with pytest.raises(ModelMissingError, match=re.escape(str(tmp_path))):
         catalogue.resolve(str(tmp_path))
+
+
+def test_a_folder_in_nobodys_home_is_refused_by_its_name():
+    with pytest.raises(ModelMissingError, match="~nobody-at-all/model"):
+        catalogue.resolve("~nobody-at-all/model")
+
+
+def test_nobodys_home_cannot_hold_what_is_kept(monkeypatch):
+    """Nor is it a folder with that name in the workspace."""
+    monkeypatch.setenv("TABAHEAD_HOME", "~nobody-at-all/tabahead")
+    with pytest.raises(StorageError, match="TABAHEAD_HOME begins with ~nobody-at-all"):
+        store.current("smollm2-135m")
 
 
 def test_a_workspace_folder_never_takes_a_catalogue_models_place(tmp_path, monkeypatch):
