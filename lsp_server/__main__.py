@@ -77,7 +77,14 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         subparsers.choices[parsed.command].error(f"unknown: {' '.join(unknown)}")
     try:
-        return int(command.run(parsed))
+        code = int(command.run(parsed))
+        print(end="", flush=True)
+        return code
+    except BrokenPipeError:
+        # Whoever read this has seen enough, as `head` has. At the end Python writes out what is
+        # left, and must not fail at it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except TabaheadError as error:
         print(f"tabahead: {error}", file=sys.stderr)
         return 1

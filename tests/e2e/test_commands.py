@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,22 @@ def test_startup_without_a_model_stops_at_once_with_the_remedy(tabahead):
     done = tabahead("bench", "startup", "--rounds", "1")
     assert done.returncode == 1
     assert "tabahead models fetch" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there the system reports no broken pipe")
+@pytest.mark.parametrize("command", ["stats --json", "models list", "doctor"])
+def test_whoever_stops_reading_gets_no_traceback(tmp_path, command):
+    """As `head` does, which ends with the first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "lsp_server", *command.split()],
+        env={**os.environ, "TABAHEAD_HOME": str(tmp_path)},
+        stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 1
 
 
 def test_the_version_is_told(tabahead):
