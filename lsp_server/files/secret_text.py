@@ -20,7 +20,8 @@ PLACEHOLDER = "***"
 _KEY_HEADERS = ("PRIVATE KEY", "PuTTY-User-Key-File")
 _KEY_WINDOW = 500
 """Characters behind a key's header within which its body begins."""
-_KEY_BODY = re.compile(r"[A-Za-z0-9+/]{40}")
+_KEY_BODY = re.compile(r"[A-Za-z0-9+/]{40,}")
+_WORD = re.compile(r"[a-z]{4,}")
 
 _TOKENS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (tuple(starts.split()), re.compile(pattern, re.ASCII))
@@ -212,7 +213,14 @@ def _entropy(value: str) -> float:
 
 
 def _is_mixed(value: str) -> bool:
-    return any(map(str.isdigit, value)) and any(map(str.islower, value)) and not value.islower()
+    """Digits and letters of both cases, and not mostly words, as names and paths are."""
+    num_in_words = sum(map(len, _WORD.findall(value)))
+    return (
+        any(map(str.isdigit, value))
+        and any(map(str.islower, value))
+        and not value.islower()
+        and 2 * num_in_words < len(value)
+    )
 
 
 def _common_head(one: str, other: str) -> int:

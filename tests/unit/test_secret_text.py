@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -30,6 +32,10 @@ NO_KEYS = (
     f"-----BEGIN CERTIFICATE-----\n{BODY}\n-----END CERTIFICATE-----\n",
     f"-----BEGIN PUBLIC KEY-----\n{BODY}\n",
     "The PRIVATE KEY " + "of_a_function_with_a_very_long_name_that_goes_on_and_on = 1",
+    'HEADER = "-----BEGIN PRIVATE KEY-----";\n\n@Test\n'
+    "void shouldThrowWhenPkcs8PrivateKeyHeaderIsFollowedByGarbage() {}\n",
+    'const header = "-----BEGIN RSA PRIVATE KEY-----"\n'
+    "// one lies in src/test/resources/fixtures/keys/Rsa2048PrivateKeyPkcs8\n",
     "",
 )
 # In two pieces each: whole, they would look like tokens to those who scan this repository.
@@ -92,6 +98,14 @@ def test_a_key_with_its_body_is_found_however_it_is_written(text):
 def test_code_about_keys_and_public_keys_are_none(text):
     assert not has_private_key(text)
     assert redact(text) == text
+
+
+def test_the_shortest_keys_are_found():
+    """Those of Ed25519, of one line."""
+    random = Random(0)
+    for _ in range(10_000):
+        key = bytes.fromhex("302e020100300506032b657004220420") + random.randbytes(32)
+        assert has_private_key(f"-----BEGIN PRIVATE KEY-----\n{b64encode(key).decode()}\n")
 
 
 @pytest.mark.parametrize("token", TOKENS)
