@@ -29,11 +29,13 @@ _TOKENS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ("AKIA ASIA", r"[A-Z]{4}[A-Z2-7]{16}(?![A-Za-z0-9])"),  # Amazon
         ("ghp_ gho_ ghu_ ghs_ ghr_", r"gh._[A-Za-z0-9]{36,255}"),  # GitHub
         ("github_pat_", r"github_pat_\w{22,255}"),
-        ("glpat-", r"glpat-[\w-]{20,255}"),  # GitLab
+        ("glpat- glrt- gldt- glptt-", r"gl[a-z]+-[\w-]{20,255}"),  # GitLab
         ("xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,255}"),  # Slack
+        ("xapp-", r"xapp-\d-[A-Za-z0-9-]{20,255}"),
         ("hooks.slack.com/services/", r"hooks.slack.com/services/\w+/\w+/\w{10,255}"),
         ("sk-", r"sk-(?=[\w-]{0,64}\d)(?=[\w-]{0,64}[A-Z])[\w-]{20,255}"),  # OpenAI, Anthropic
-        ("sk_live_ rk_live_", r".k_live_[A-Za-z0-9]{16,255}"),  # Stripe
+        ("sk_live_ rk_live_ sk_test_ rk_test_", r".k_[a-z]{4}_[A-Za-z0-9]{16,255}"),  # Stripe
+        ("whsec_", r"whsec_[A-Za-z0-9+/]{24,255}=*"),
         ("AIza", r"AIza[\w-]{35}(?![\w-])"),  # Google
         ("GOCSPX-", r"GOCSPX-[\w-]{20,64}"),
         ("ya29.", r"ya29\.[\w-]{20,512}"),
@@ -43,14 +45,23 @@ _TOKENS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ("hf_", r"hf_[A-Za-z0-9]{30,64}(?!\w)"),  # Hugging Face
         ("SG.", r"SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
         ("dop_v1_", r"dop_v1_[a-f0-9]{64}"),  # DigitalOcean
+        ("dckr_pat_", r"dckr_pat_[\w-]{27}"),  # Docker
+        ("shpat_ shpca_ shppa_ shpss_", r"shp.._[A-Fa-f0-9]{32}"),  # Shopify
+        ("hvs. hvb.", r"hv.\.[\w-]{24,300}"),  # Vault
+        ("dapi", r"dapi[a-f0-9]{32}(?!\w)"),  # Databricks
+        ("gsk_", r"gsk_[A-Za-z0-9]{52}(?!\w)"),  # Groq
+        ("r8_", r"r8_[A-Za-z0-9]{37}(?!\w)"),  # Replicate
+        ("AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     )
 )
 """How a token begins, and how it goes on; from the services' own documentation."""
 
 _CREDENTIALS_IN_URL = re.compile(r"://[^\s/:@\"'<>{}$%]{1,64}:([^\s/@\"'<>{}$%]{3,128})@")
 
+_AUTHORIZATION = re.compile(r"(?:Bearer|Basic) +([\w.~+/-]{16,4096}=*)", re.ASCII)
+
 _NAMES = (
-    *("assword", "ASSWORD", "asswd", "PASSWD", "assphrase", "PASSPHRASE", "pwd", "PWD"),
+    *("pass", "Pass", "PASS", "pwd", "PWD", "redential", "REDENTIAL"),
     *("ecret", "ECRET", "oken", "OKEN", "_key", "_KEY", "-key", "Key", "apikey", "APIKEY"),
 )
 """How the name of a variable ends, or goes on, whose value may be a password."""
@@ -59,7 +70,7 @@ _ASSIGNED = re.compile(
     r"[\w.-]{0,40}[\"'\])]{0,2}[ \t]{0,8}(?::[ \t]?[\w\[\]|. ]{1,40}[ \t]?(?==))?"
     r"(?:=>|:=|==?|:|\()[ \t]{0,8}"
     r"(?:[rbuf]{0,2}[\"'`](?P<quoted>[^\"'`\s]{8,512})[\"'`]"
-    r"|(?P<bare>[^\s\"'`()\[\]{}<>$,;]{16,512})[ \t]*(?=$|[\r\n#;,]))"
+    r"|(?P<bare>[^\s\"'`()\[\]{}<>$,;]{16,512})[ \t]*(?=$|[\r\n#;,\"'`]))"
 )
 _SEPARATORS = str.maketrans("", "", "-_./:@ ")
 """What joins words to names, paths and addresses."""
@@ -161,6 +172,13 @@ def _secrets(text: str) -> Iterator[Span]:
         if found is not None:
             yield found.span(1)
         at = text.find("://", at + 1)
+    for scheme in ("Bearer ", "Basic "):
+        at = text.find(scheme)
+        while at >= 0:
+            found = _AUTHORIZATION.match(text, at)
+            if found is not None and is_random(found[1]) and sum(map(str.isdigit, found[1])) > 2:
+                yield found.span(1)
+            at = text.find(scheme, at + 1)
     for name in _NAMES:
         at = text.find(name)
         while at >= 0:
@@ -185,7 +203,7 @@ def is_random(value: str) -> bool:
     Characters of several kinds that alternate, without much repetition. Names, paths, patterns and
     phrases are none; that a plain word is somebody's password cannot be seen.
     """
-    if len(value) < 8 or any(bracket in value for bracket in "[{(<"):
+    if len(value) < 8 or any(bracket in value for bracket in "[{<"):
         return False
     kinds = [_kind(character) for character in value.translate(_SEPARATORS)]
     least = 3 if len(value) < 16 else 2

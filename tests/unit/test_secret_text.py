@@ -53,6 +53,17 @@ TOKENS = tuple(
         ("eyJ", "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3"),
         ("npm_", "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"),
         ("hf_", "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH"),
+        ("glrt-", "pLIix6MEOLeMa61EqJom"),
+        ("xapp-", "1-A01BCDEF2GH-1234567890123-ffc474c0251908fcdce4b314f68d9dcb"),
+        ("sk_test_", "ILALo5vR67b2rMQSkS3u9I5K"),
+        ("whsec_", "KgTPnO1KrsheE2OEfwZeA5jbsBXA3hcM"),
+        ("dckr_pat_", "NWcyTLvJ47rGpctaegMIc8mAsNq"),
+        ("shpat_", "41aab4ccec38d79d89a0da0c41aebb8f"),
+        ("hvs.", "bLd9Rb9xqODtLMulxluWx2MqtYygX0bKRVitGoPZ"),
+        ("dapi", "87a5d33aa7e52a6e87316a58a2b4d98e"),
+        ("gsk_", "wOAsAKAc6AjmaE814NGBJ87TocVD1WQVH9sIv4o3e2LshZpcc5ZS"),
+        ("r8_", "G7m545BKdaEVhkGtpQbHIAd86Nhviq3IEZYdw"),
+        ("AGE-SECRET-KEY-1", "WV88203GQLER303MR75QRGZ8RY7Z9L525YKCCNHSV4M8GQC9TZHACZMRHL"),
     )
 )
 PASSWORDS = (
@@ -65,6 +76,15 @@ PASSWORDS = (
     'set_password("x9$Kq2!mZp")',
     "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI1K7MDENGbPxRfiCYEXAMPLEKEY9",
     "export API_TOKEN=a1b2c3d4e5f6a7b8c9d0",
+    'dsn = "Server=db;User Id=sa;Password=q7Wz2Lk9Pd4Rt6Yx"',
+    'storage = "AccountName=a;AccountKey=q7Wz2Lk9+d4Rt6Yx8Bn1/c5Vm3Zs0w=="',
+    'url = "jdbc:mysql://db/shop?user=a&password=q7Wz2Lk9Pd4Rt6Yx"',
+    "SECRET_KEY = 'django-insecure-2g(b&2s7n(1phj9gb)x5l$@y9txzv%g1&k@'",
+    'DB_PASS="x9$Kq2!mZp"',
+    'auth: { user: "a", pass: "x9$Kq2!mZp" }',
+    'credential = "q7Wz2Lk9Pd4Rt6Yx"',
+    'headers = {"Authorization": "Bearer q7Wz2Lk9Pd4Rt6Yx8Bn1"}',
+    "curl -H 'Authorization: Basic YTpxN1d6Mkxr9VBkNFJ0Nll4='",
 )
 INNOCENT = (
     'password = "password"',
@@ -84,6 +104,10 @@ INNOCENT = (
     "eyJ is how they begin",
     'url = "https://example.org:8080/a@b"',
     "key=lambda item: item.position",
+    'Authorization: "Bearer your-access-token-goes-here"',
+    "Basic authentication_of_users and Bearer token_of_the_session",
+    'pass_through = "get_password(user_2)"',
+    'bypass = "assets/img/logo-2024.min.png"',
 )
 
 
