@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lsp_server.files.git_config import GitConfig
 from lsp_server.files.ignore_rules import Rule, last_match, parse
 from lsp_server.files.versions import FileVersion, version_of
 
@@ -57,6 +58,7 @@ class IgnoreFiles:
 
     def __init__(self, max_files: int = 256) -> None:
         self._max_files = max_files
+        self._git_config = GitConfig()
         self._read: OrderedDict[Path, tuple[FileVersion, tuple[Rule, ...]]] = OrderedDict()
         self.num_changes = 0
         """Of files, as far as they were noticed: new, written again, gone."""
@@ -91,14 +93,18 @@ class IgnoreFiles:
         return [source for source in reversed(found) if source.rules]
 
     def _excludes(self, folders: Sequence[Path]) -> list[_Source]:
-        """Of `info/exclude` of the repositories that begin in these folders."""
-        found = []
+        """Of `info/exclude` of the repositories that begin in these folders, and behind them all
+        what the user's git ignores in any repository."""
+        found, everywhere = list[_Source](), list[_Source]()
+        own = self._git_config.excludes_file()
         for depth, folder in enumerate(folders):
             common = _git_folder(folder / ".git")
             if common is not None:
                 file = common / "info" / "exclude"
                 found.append(_Source(depth, file, self._rules(file)))
-        return [source for source in reversed(found) if source.rules]
+                if own is not None:
+                    everywhere.append(_Source(depth, own, self._rules(own)))
+        return [source for source in (*reversed(found), *reversed(everywhere)) if source.rules]
 
     def _rules(self, file: Path) -> tuple[Rule, ...]:
         version = version_of(file)

@@ -10,11 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server.files.ignore_files import MAX_BYTES, IgnoreFiles
-from tests.git_ignore import deciding_rules, new_repository
+from tests.git_ignore import deciding_rules, new_repository, set_home
 
 FOLDERS = ("", "a", "a/b", "b")
 LINES = ("a", "b", "a/", "/b", "b/a", "*", "!*", "!a", "!b/", "!/a/b", "**/c", "*.py", "!c.py", "")
 PATHS = ("c.py", "a/c.py", "a/a", "a/b/c.py", "a/b/c", "b/c.py", "b/a/c.py", "c/b/a")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_of_the_machine(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        set_home(patch, tmp_path_factory.mktemp("home"))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +50,90 @@ def ruling(path: Path, *folders: Path, gitignore: bool = True) -> str | None:
         {}, optional={name: st.lists(st.sampled_from(LINES), max_size=4) for name in FOLDERS}
     ),
     exclude=st.lists(st.sampled_from(LINES), max_size=2),
+    own=st.lists(st.sampled_from(LINES), max_size=2),
 )
-def test_nested_files_decide_as_git_says(repository, files, exclude):
+def test_nested_files_decide_as_git_says(repository, files, exclude, own):
     for name in FOLDERS:
         (repository / name / ".gitignore").unlink(missing_ok=True)
         if name in files:
             write(repository / name / ".gitignore", "\n".join(files[name]))
     write(repository / ".git/info/exclude", "\n".join(exclude))
-    for path, expected in zip(PATHS, deciding_rules(repository, PATHS), strict=True):
-        found = IgnoreFiles().ruling(repository / path, [], gitignore=True)
+    home = repository.parent / "home"
+    write(home / ".config/git/ignore", "\n".join(own))
+    with pytest.MonkeyPatch.context() as patch:
+        set_home(patch, home)
+        told = deciding_rules(repository, PATHS, own=True)
+        rulings = [IgnoreFiles().ruling(repository / path, [], gitignore=True) for path in PATHS]
+    for path, found, expected in zip(PATHS, rulings, told, strict=True):
         if expected is not None:
             file, line = repository / expected[0], expected[1]
             text = file.read_text("utf-8").split("\n")[line - 1]
             expected = None if text.startswith("!") else (file, line)
         assert (None if found is None else (found.file, found.rule.line)) == expected, path
+
+
+CONFIGURATIONS = {
+    "none": {},
+    "a path": {".gitconfig": "[user]\n\tname = a\n[core]\n\texcludesFile = ~/mine\n"},
+    "other case": {".gitconfig": "[CORE]\nEXCLUDESFILE=~/mine\r\n"},
+    "one line": {".gitconfig": "[core] autocrlf = true\n[core] excludesfile = ~/mine ; comment"},
+    "quotes": {".gitconfig": '[core]\nexcludesFile = "~/my own" # comment\n'},
+    "escapes": {".gitconfig": '[core]\nexcludesFile = ~/my\\t"#own"'},
+    "continued": {".gitconfig": "[core]\nexcludesFile = \\\n  ~/mi\\\nne\n"},
+    "byte order mark": {".gitconfig": "\ufeff[core]\nexcludesFile = ~/mine\n"},
+    "the last": {".gitconfig": "[core]\nexcludesFile = ~/my own\nexcludesFile = ~/mine\n"},
+    "elsewhere": {".gitconfig": '[core "x"]\nexcludesFile = ~/mine\n[corex]\nexcludesFile = x'},
+    "a comment": {".gitconfig": "[core]\n# excludesFile = ~/mine\n;excludesFile = ~/mine\n"},
+    "empty": {".gitconfig": "[core]\nexcludesFile =\n"},
+    "absent": {".gitconfig": "[core]\nexcludesFile = ~/absent\n"},
+    "the other place": {".config/git/config": "[core]\nexcludesFile = ~/mine\n"},
+    "both places": {
+        ".config/git/config": "[core]\nexcludesFile = ~/my own\n",
+        ".gitconfig": "[core]\nexcludesFile = ~/mine\n",
+    },
+}
+"""Files in the home folder."""
+
+
+@pytest.mark.parametrize("files", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_what_ones_own_git_ignores_everywhere_is_found_as_git_finds_it(
+    tmp_path, monkeypatch, files
+):
+    home, repository = tmp_path / "home", new_repository(tmp_path / "repository")
+    set_home(monkeypatch, home)
+    names = {".config/git/ignore": "a", "mine": "b", "my own": "c", "my\t#own": "d"}
+    for name, ignored in names.items():
+        write(home / name, f"# one's own\n{ignored}.py\n")
+    for name, text in files.items():
+        write(home / name, text)
+    paths = [f"{name}.py" for name in names.values()]
+    for path, expected in zip(paths, deciding_rules(repository, paths, own=True), strict=True):
+        found = IgnoreFiles().ruling(repository / path, [], gitignore=True)
+        assert (None if found is None else (str(found.file), found.rule.line)) == expected
+        assert ruling(repository / path, gitignore=False) is None
+
+
+def test_what_ones_own_git_ignores_counts_in_repositories_only_and_is_read_anew(
+    tmp_path, monkeypatch
+):
+    home, repository = tmp_path / "home", new_repository(tmp_path / "repository")
+    set_home(monkeypatch, home)
+    write(home / ".config/git/ignore", "a.py\n")
+    files = IgnoreFiles()
+
+    def is_ignored(path: Path) -> bool:
+        return files.ruling(path, [tmp_path], gitignore=True) is not None
+
+    assert is_ignored(repository / "a.py")
+    assert not is_ignored(tmp_path / "a.py")
+    config = write(home / ".gitconfig", f"[core]\nexcludesFile = {home.as_posix()}/mine\n")
+    assert not is_ignored(repository / "a.py")
+    write(home / "mine", "b.py\n")
+    assert is_ignored(repository / "b.py")
+    config.unlink()
+    assert is_ignored(repository / "a.py")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "absent"))
+    assert not is_ignored(repository / "a.py")
 
 
 def test_our_own_file_goes_before_gits_whatever_the_folder(tmp_path):
