@@ -115,7 +115,7 @@ def _settings(args: argparse.Namespace) -> Any:
     if args.items is not None:
         given["num_items"] = args.items
     loaded = load(
-        command_line=given, workspace=Path.cwd(), user_file=paths().config / "settings.toml"
+        command_line=given, workspaces=[Path.cwd()], user_file=paths().config / "settings.toml"
     )
     for warning in loaded.warnings:
         print(f"tabahead: {warning}", file=sys.stderr)

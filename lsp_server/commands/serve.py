@@ -252,15 +252,13 @@ class Wiring:
         from lsp_server.settings.layers import WORKSPACE_FILE, load
 
         _ = self.statistics  # made on this thread, before the inference thread counts with it
-        workspace = folders[0] if folders else None
         user_file = paths().config / "settings.toml"
-        in_workspace = [workspace / WORKSPACE_FILE] if workspace else []
-        self.settings_files.reading([user_file, *in_workspace])
+        self.settings_files.reading([user_file, *(f / WORKSPACE_FILE for f in folders)])
         loaded = load(
             command_line=self._command_line,
             section=section,
             initialization=initialization,
-            workspace=workspace,
+            workspaces=folders,
             user_file=user_file,
         )
         settings = loaded.settings

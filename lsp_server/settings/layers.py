@@ -61,10 +61,11 @@ def load(
     command_line: Mapping[str, Any] | None = None,
     section: Mapping[str, Any] | None = None,
     initialization: Mapping[str, Any] | None = None,
-    workspace: Path | None = None,
+    workspaces: Sequence[Path] = (),
     user_file: Path | None = None,
 ) -> Loaded:
-    """Settings of all layers; `workspace` is a root folder, `user_file` the user's TOML file.
+    """Settings of all layers; `workspaces` are the root folders, each of which may narrow them and
+    the first of which comes before the others, `user_file` is the user's TOML file.
 
     Raises SettingsError for a fault on the command line; all other faults become warnings.
     """
@@ -72,7 +73,7 @@ def load(
     layers: list[Layer] = []
     if user_file is not None:
         layers.append(Layer(str(user_file), _read_toml(user_file, warnings)))
-    if workspace is not None:
+    for workspace in reversed(workspaces):
         path = workspace / WORKSPACE_FILE
         layers.append(Layer(str(path), _read_toml(path, warnings), narrowing=True))
     for name, values in (("initializationOptions", initialization), ("the client", section)):

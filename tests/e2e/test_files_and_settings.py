@@ -108,6 +108,24 @@ def test_rules_and_settings_that_change_are_heeded_without_a_restart(
         assert client.stop() == 0
 
 
+def test_what_the_second_folder_of_a_workspace_excludes_is_left_alone_too(
+    script: str, space: Path
+) -> None:
+    for name in ("one", "two"):
+        (space / name).mkdir()
+        (space / name / "tabahead.toml").write_text(f"exclude = ['{name}.py']\n", "utf-8")
+    with ServerProcess("--model", script) as client:
+        folders = [{"uri": (space / name).as_uri(), "name": name} for name in ("one", "two")]
+        client.initialize(workspaceFolders=folders)
+        for name in ("one", "two"):
+            uri = (space / name / f"{name}.py").as_uri()
+            assert shown(client, uri) == f"excluded: The setting `exclude` has `{name}.py`."
+        (space / "two/tabahead.toml").unlink()
+        while shown(client, uri) != "one two three four":
+            pass  # the files are looked at every two seconds
+        assert client.stop() == 0
+
+
 def test_a_settings_file_that_is_written_is_heeded_while_somebody_types(
     script: str, space: Path, tmp_path: Path
 ) -> None:

@@ -140,7 +140,7 @@ def test_a_workspace_may_not_choose_what_runs(workspace):
         "model = '/tmp/evil'\nstrict = true\nsources = ['none']\nlog_level = 'debug'\n"
         "[engine]\nthreads = 64\nprovider = 'x'\nkv_memory_mb = 1000\nslot_tokens = 9999\n"
     )
-    loaded = load(workspace=workspace(toml))
+    loaded = load(workspaces=[workspace(toml)])
     assert loaded.settings == Settings()
     assert len(loaded.warnings) == 8
     assert all("not trusted" in warning for warning in loaded.warnings)
@@ -148,23 +148,36 @@ def test_a_workspace_may_not_choose_what_runs(workspace):
 
 def test_a_workspace_may_only_lower_limits(workspace, tmp_path):
     root = workspace("max_tokens = 8\nprompt_tokens = 9999\n[deadline_ms]\nautomatic = 99999\n")
-    loaded = load(workspace=root, user_file=user_file(tmp_path, "max_tokens = 10"))
+    loaded = load(workspaces=[root], user_file=user_file(tmp_path, "max_tokens = 10"))
     assert loaded.settings.max_tokens == 8
     assert loaded.settings.prompt_tokens == Settings().prompt_tokens
     assert loaded.settings.deadline_ms == Settings().deadline_ms
 
 
+def test_each_folder_of_a_workspace_may_narrow_and_the_first_chooses(tmp_path):
+    for name, toml in {
+        "a": "mode = 'line'\nmax_tokens = 20\nexclude = ['a/']\n",
+        "b": "mode = 'block'\nmax_tokens = 10\nmax_lines = 9\nexclude = ['b/']\n",
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / WORKSPACE_FILE).write_text(toml, "utf-8")
+    settings = load(workspaces=[tmp_path / "a", tmp_path / "b"]).settings
+    assert settings.mode is Mode.LINE
+    assert (settings.max_tokens, settings.max_lines) == (10, 9)
+    assert set(settings.exclude) == {"a/", "b/"}
+
+
 def test_a_workspace_may_exclude_and_choose_the_mode(workspace, tmp_path):
     root = workspace("mode = 'line'\nexclude = ['*.md', 'a/']\nlanguages_off = ['xml']\n")
     path = user_file(tmp_path, "exclude = ['*.min.js', '*.md']\n")
-    settings = load(workspace=root, user_file=path, section={"exclude": ["x"]}).settings
+    settings = load(workspaces=[root], user_file=path, section={"exclude": ["x"]}).settings
     assert settings.mode is Mode.LINE
     assert settings.exclude == ("*.min.js", "*.md", "a/", "x")
     assert settings.languages_off == ("xml",)
 
 
 def test_files_that_cannot_be_used_are_named(workspace, tmp_path):
-    loaded = load(workspace=workspace("a = ["), user_file=tmp_path / "absent.toml")
+    loaded = load(workspaces=[workspace("a = [")], user_file=tmp_path / "absent.toml")
     assert loaded.settings == Settings()
     (warning,) = loaded.warnings
     assert str(tmp_path / WORKSPACE_FILE) in warning
@@ -174,14 +187,14 @@ def test_files_that_cannot_be_used_are_named(workspace, tmp_path):
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "#" * (MAX_FILE_BYTES + 1)])
 def test_a_file_made_to_hold_up_the_server_is_named(workspace, text):
-    (warning,) = load(workspace=workspace(text)).warnings
+    (warning,) = load(workspaces=[workspace(text)]).warnings
     assert WORKSPACE_FILE in warning
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / WORKSPACE_FILE)
-    assert len(load(workspace=tmp_path).warnings) == 1
+    assert len(load(workspaces=[tmp_path]).warnings) == 1
 
 
 def test_every_setting_has_a_row_with_a_meaning():
