@@ -19,10 +19,13 @@ _DATA = ("", ".json", ".toml", ".y*ml", ".ini", ".cfg", ".conf", ".txt", ".csv",
 
 SECRET_NAMES = (
     *(".env*", "*.env", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdb", "*.kdbx", "*.ppk"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".git-credentials", "*.credentials"),
     *(name + end for name in ("credentials", "secret", "secrets", "vault") for end in _DATA),
-    *("*credentials*.json", "service-account*.json", "*.tfvars", "*.tfstate", "kubeconfig"),
+    *("*credentials*.json", "client_secret*.json", "service-account*.json", "kubeconfig"),
+    *("*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*backup"),
+    *(".dev.vars*", ".vault-token", ".vault_pass*", ".my.cnf", ".mylogin.cnf"),
+    *("password.txt", "passwords.txt", "passwords.csv"),
     *(".dockercfg", ".s3cfg", ".boto", ".terraformrc", "terraform.rc", ".*_history"),
 )
 """Names, in lower case, of files that exist to hold keys and passwords."""

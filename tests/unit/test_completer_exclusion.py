@@ -36,11 +36,16 @@ SECRETS = (
     *("file://[x/.env", "file:///w/a#b/.env", "file:///w/server.pem#L1", "file:///w/.env?x"),
     *("vscode-notebook-cell:/w/.aws/a.ipynb#W0", "file:///w/x/..%2F.env", "file:///w/server.pem."),
     *("file:///w/secrets.yml", "file:///w/.bash_history", "//server/share/.env", "output:/w/.env"),
+    *("file:///w/terraform.tfstate.backup", "file:///w/a.tfstate.1700000000.backup"),
+    *("file:///w/dev.auto.tfvars.json", "file:///w/.dev.vars", "file:///w/.dev.vars.staging"),
+    *("file:///w/client_secret_1.apps.googleusercontent.com.json", "file:///w/Passwords.txt"),
+    *("file:///home/x/.vault-token", "file:///w/.vault_pass.txt", "file:///home/x/.my.cnf"),
 )
 ORDINARY = (
     *("file:///w/main.py", "file:///w/environment.py", "file:///w/keys.py", "untitled:Untitled-1"),
     *("file:///w/envoy.yaml", "file:///", "", "file:///w/secrets.py", "file:///w/monkey.ts"),
     *("file://[x/y.py", "file:///w/credentials.py", "file:///w/secrets_test.go", "a"),
+    *("file:///w/password.py", "file:///w/locales/passwords.yml", "file:///w/client_secret.ts"),
     *("vscode-notebook-cell:/w/a.ipynb#W0", "file://server/share/a.py", "C:\\w\\a.py"),
 )
 
