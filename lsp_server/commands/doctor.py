@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     given = {"model": args.model} if args.model else {}
     loaded = load(
-        command_line=given, workspace=Path.cwd(), user_file=paths().config / "settings.toml"
+        command_line=given, workspaces=[Path.cwd()], user_file=paths().config / "settings.toml"
     )
     report = examine(loaded.settings)
     report.warnings[:0] = loaded.warnings
