@@ -85,7 +85,15 @@ class World:
             "weights.data": FileEntry(sha256(data), len(data)),
             "tokenizer.json": FileEntry(sha256(b"{}"), 2),
         }
-        (out / MANIFEST_NAME).write_text(manifest(self.version, weights, files).to_json())
+        built = manifest(
+            builder_version=self.version,
+            name="tiny",
+            weight_format=weights,
+            files=files,
+            forms={"chain": "weights.data"},
+            tokenizer_sha256=files["tokenizer.json"].sha256,
+        )
+        (out / MANIFEST_NAME).write_text(built.to_json())
 
     def leftovers(self):
         """Every file of the store that is not part of its finished state."""
@@ -98,21 +106,12 @@ class World:
         ]
 
 
-def manifest(version, weights, files):
+def manifest(**values):
+    """Of a folder whose files nobody opens; what is not given has some value of its type."""
     required = [f for f in dataclasses.fields(Manifest) if f.default is dataclasses.MISSING]
     plain = {"int": 1, "int | None": 1, "str": "any"}
-    values = {field.name: plain.get(field.type, {}) for field in required}
-    values |= {
-        "schema_version": SCHEMA_VERSION,
-        "builder_version": version,
-        "name": "tiny",
-        "weight_format": weights,
-        "files": files,
-        "forms": {"chain": "weights.data"},
-        "eos_ids": (0,),
-        "tokenizer_sha256": files["tokenizer.json"].sha256,
-    }
-    return Manifest(**values)
+    some = {field.name: plain.get(field.type, {}) for field in required}
+    return Manifest(**some | {"schema_version": SCHEMA_VERSION, "eos_ids": (0,)} | values)
 
 
 def kept():

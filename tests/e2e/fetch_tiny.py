@@ -3,17 +3,17 @@
 Each new stage goes to stdout as a line; with argv[2] the builder waits until that file exists.
 """
 
-import dataclasses
 import hashlib
 import json
 import sys
 import time
 from pathlib import Path
 
-from lsp_server.engine.manifest import SCHEMA_VERSION, FileEntry, Manifest
+from lsp_server.engine.manifest import FileEntry
 from lsp_server.errors import TabaheadError
 from models.catalogue import Entry, WheelSource
 from models.fetch import Builder, fetch_entry
+from tests.fetch_world import manifest
 
 
 def build(source, out, *, name, weights, context_length, licence, progress):
@@ -27,11 +27,8 @@ def build(source, out, *, name, weights, context_length, licence, progress):
     for path in sorted(out.iterdir()):
         data = path.read_bytes()
         files[path.name] = FileEntry(hashlib.sha256(data).hexdigest(), len(data))
-    required = [f for f in dataclasses.fields(Manifest) if f.default is dataclasses.MISSING]
-    values = {field.name: 1 for field in required}
-    values |= {"schema_version": SCHEMA_VERSION, "name": name, "eos_ids": (0,), "files": files}
-    values |= {"forms": {"chain": "chain.onnx"}}
-    (out / "manifest.json").write_text(Manifest(**values).to_json())
+    built = manifest(name=name, files=files, forms={"chain": "chain.onnx"})
+    (out / "manifest.json").write_text(built.to_json())
 
 
 def main():
