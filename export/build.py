@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from export import BUILDER_VERSION
 from export.config import (
     DRAFT_VOCABULARY,
+    LEAST_CONTEXT,
     MAX_CONTEXT,
     WEIGHT_FORMATS,
     Form,
@@ -173,8 +174,10 @@ def _open(
     source: Path, weights: str, context_length: int, report: Progress
 ) -> tuple[_Checkpoint, ModelConfig]:
     check_weights(weights)
-    if context_length < 1:
-        raise SettingsError(f"The context length must be at least 1 token, not {context_length}.")
+    if context_length < LEAST_CONTEXT:
+        raise SettingsError(
+            f"The context length must be at least {LEAST_CONTEXT} tokens, not {context_length}."
+        )
     report("checkpoint", 0, 1)
     weights_of = GgufSource(source)
     config = weights_of.config(context_length)

@@ -10,6 +10,8 @@ Form = Literal["chain", "tree", "exit"]
 
 MAX_CONTEXT = 8192
 """Default bound on the rotary tables; a longer context would be slow on a CPU long before."""
+LEAST_CONTEXT = 64
+"""Less has no room for the passes whose cost is measured when a model is loaded."""
 
 DRAFT_VOCABULARY = 4096
 """Default number of ids that a reduced head knows; 0 keeps the whole head."""

@@ -82,8 +82,8 @@ class Settings:
     prompt_tokens: int = _number(1024, 16, 100_000)
     """Most tokens that the model sees of the text around the cursor and of other files."""
     context: bool = True
-    """The prompt may also hold text from elsewhere: of the file itself, and of others that were open
-    in this session."""
+    """The prompt may also hold text from elsewhere: of the file itself, and of others that were
+    open in this session."""
     healing: bool = True
     """The last piece of text before the cursor is generated again, so that a word begun there goes
     on as the model would have written it."""

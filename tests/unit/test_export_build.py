@@ -145,9 +145,10 @@ def test_an_unknown_weight_format_is_refused(checkpoint, tmp_path):
         build(checkpoint, tmp_path / "m", name="m", weights="int3")
 
 
-def test_a_context_of_nothing_is_refused(checkpoint, tmp_path):
-    with pytest.raises(SettingsError, match="at least 1 token, not 0"):
-        build(checkpoint, tmp_path / "m", name="m", context_length=0)
+@pytest.mark.parametrize("length", [0, 63])
+def test_a_context_that_nothing_fits_into_is_refused(checkpoint, tmp_path, length):
+    with pytest.raises(SettingsError, match=f"at least 64 tokens, not {length}"):
+        build(checkpoint, tmp_path / "m", name="m", context_length=length)
 
 
 def test_an_unknown_pre_tokenizer_stops_the_build_before_it_writes(tmp_path):
