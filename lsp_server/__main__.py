@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         subparsers.choices[parsed.command].error(f"unknown: {' '.join(unknown)}")
     try:
         code = int(command.run(parsed))
-        print(end="", flush=True)
+        sys.stdout.flush()
         return code
     except BrokenPipeError:
         # Whoever read this has seen enough, as `head` has. At the end Python writes out what is

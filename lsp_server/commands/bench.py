@@ -24,7 +24,7 @@ _ONLY_FOR = {
     "keys": ("replay",),
     "check": ("replay",),
     "default_mode": ("lossless",),
-    "drafters": ("matrix",),
+    "drafters": ("lossless", "matrix"),
     "calibrate": ("quality",),
     "plot": ("matrix", "quality", "replay"),
 }
@@ -64,7 +64,10 @@ def add_parser(subparsers: Any) -> None:
         "--default-mode", action="store_true", help="lossless: without strict passes"
     )
     parser.add_argument(
-        "--drafters", type=Path, metavar="DIR", help="matrix: folders draft, medusa and eagle"
+        "--drafters",
+        type=Path,
+        metavar="DIR",
+        help="matrix, lossless --full: folders draft, medusa and eagle",
     )
     parser.add_argument(
         "--calibrate",

@@ -33,7 +33,7 @@ def backend(default_model_folder) -> Iterator[EngineBackend]:
 def long_text(trial: int) -> str:
     """Nearly 2,000 tokens, so that the window takes them all; no trial has the first in common with
     another."""
-    return f"# {trial}\n" + "".join(LINE.format(n=1000 * (trial + 1) + n) for n in range(48))
+    return f"# {trial}\n" + "".join(LINE.format(n=1000 * (trial + 1) + n) for n in range(47))
 
 
 def stopping(
