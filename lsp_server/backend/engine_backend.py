@@ -37,8 +37,8 @@ _MAX_LEARNED = 200_000
 _MAX_WAITING = 64
 """Accepted completions that wait for the corpus to be asked, which may be never."""
 _MAX_ABOVE = 50_000
-"""Characters of the cells above one, after which no further cell is taken: 2 ms of looking for
-secrets at each request."""
+"""Characters of the cells above one, after which no further cell is taken: they are looked through
+for secrets at each request, and no prompt has room for more."""
 _MAX_SHOWN = 16
 """Documents of which it is remembered what text of other files their prompts hold."""
 

@@ -234,7 +234,7 @@ def _size(folder: Path) -> int:
 def _page(report: Report) -> str:
     lines: list[str] = []
     for name, fact in report.facts.items():
-        title = _TITLES.get(name, name)
+        title = _TITLES.get(name, name.replace("_", " "))
         if name == "width_probe":
             lines += _probed(fact)
         elif isinstance(fact, dict) and fact:

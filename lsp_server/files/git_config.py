@@ -1,6 +1,8 @@
 """Which file git reads for all of a user's repositories besides their own: `core.excludesFile`.
 
-The user's configuration is read as git reads it, but for other files that it includes.
+The user's configuration is read as git reads it, but for other files that it includes. Git itself
+is not asked: where the editor's PATH lacks it private files would be read, and a Mac without it
+would offer to install it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from lsp_server import loading
@@ -20,6 +23,15 @@ def without_model() -> Product:
     product = Product(fail=MISSING, fetchable=("default",))
     product.gate.set()
     return product
+
+
+@contextmanager
+def asked(product: Product) -> Iterator[tuple[RawClient, dict]]:
+    """A client whose user has not answered yet, and the question."""
+    with served(product) as client:
+        client.replies[ASK] = None
+        client.initialize()
+        yield client, client.wait_for(lambda m: m.get("method") == ASK)
 
 
 def reason(client: RawClient) -> str:
@@ -84,10 +96,7 @@ def test_a_model_that_was_fetched_in_a_terminal_is_found_by_the_next_request(
 ) -> None:
     monkeypatch.setattr(loading, "LOOK_AGAIN", 0.0)
     product = without_model()
-    with served(product) as client:
-        client.replies[ASK] = None
-        client.initialize()
-        question = client.wait_for(lambda m: m.get("method") == ASK)
+    with asked(product) as (client, question):
         client.open(URI, "x = ")
         assert reason(client) == "model-missing"
         assert reason(client) == "model-missing", "another look, another time nothing is said"
@@ -124,10 +133,7 @@ def test_a_client_that_cannot_ask_tells_instead() -> None:
 
 def test_a_question_that_is_never_answered_holds_up_nothing_and_is_forgotten() -> None:
     product = without_model()
-    with served(product) as client:
-        client.replies[ASK] = None
-        client.initialize()
-        question = client.wait_for(lambda m: m.get("method") == ASK)
+    with asked(product) as (client, question):
         client.open(URI, "x = ")
         assert reason(client) == "model-missing"
         product.fail = None
@@ -144,10 +150,7 @@ def test_a_question_that_is_never_answered_holds_up_nothing_and_is_forgotten() -
 
 def test_a_question_stays_open_when_the_same_model_is_loaded_otherwise() -> None:
     product = without_model()
-    with served(product) as client:
-        client.replies[ASK] = None
-        client.initialize()
-        question = client.wait_for(lambda m: m.get("method") == ASK)
+    with asked(product) as (client, question):
         settings = {"settings": {"tabahead": {"prompt_tokens": 512}}}
         client.notify("workspace/didChangeConfiguration", settings)
         client.open(URI, "x = ")
@@ -163,10 +166,7 @@ def test_a_question_stays_open_when_the_same_model_is_loaded_otherwise() -> None
 
 def test_a_question_is_taken_back_once_the_model_is_there() -> None:
     product = without_model()
-    with served(product) as client:
-        client.replies[ASK] = None
-        client.initialize()
-        question = client.wait_for(lambda m: m.get("method") == ASK)
+    with asked(product) as (client, question):
         product.fail = None
         settings = {"settings": {"tabahead": {"prompt_tokens": 512}}}
         client.notify("workspace/didChangeConfiguration", settings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.completion import Mode, Reason
-from lsp_server.postprocess import STEPS, Dropped, Edit, postprocess
+from lsp_server.postprocess import STEPS, Dropped, Edit, postprocess, suffix
 from lsp_server.postprocess.suffix import cover_rest
 from lsp_server.text.brackets import imbalance
 from lsp_server.text.place import Place
@@ -58,17 +59,20 @@ def test_an_edit_stays_on_its_line_and_has_text(before, after, raw):
 
 @given(text=code.map(lambda text: text.replace("\n", "")), rest=st.text('ab ()";,:', max_size=8))
 def test_nothing_of_the_rest_is_lost(text, rest):
-    """Every character of the rest that the range covers is in the text, in order.
-
-    Text is dropped that says nothing new, or that a word or string of the rest would run into.
-    """
-    outcome = cover_rest(Edit(text), Place("x = ", rest, (), (), at_end=False))
-    if isinstance(outcome, Dropped):
-        is_rest = _is_subsequence(text.strip(), rest) or not text.strip()
-        assert is_rest or not set(rest).isdisjoint('ab"')
-        return
-    left = outcome.text + rest.rstrip()[outcome.num_right :]
-    assert _is_subsequence(_dense(rest), _dense(left))
+    """Every character of the rest that the range covers is in the text, in order."""
+    edit, place = Edit(text), Place("x = ", rest, (), (), at_end=False)
+    outcome = cover_rest(edit, place)
+    with mock.patch.object(suffix, "_is_broken", return_value=False):
+        of_any_version = cover_rest(edit, place)
+    if isinstance(of_any_version, Dropped):
+        assert _is_subsequence(text.strip(), rest) or not text.strip()
+        assert isinstance(outcome, Dropped)
+    for kept in (outcome, of_any_version):
+        if isinstance(kept, Edit):
+            left = kept.text + rest.rstrip()[kept.num_right :]
+            assert _is_subsequence(_dense(rest), _dense(left))
+    if isinstance(outcome, Dropped) and isinstance(of_any_version, Edit):
+        assert not set(rest).isdisjoint('ab"'), "only words and strings have other versions"
 
 
 @given(new=words.filter(str.strip), rest=st.sampled_from([")", "))", ");", '"', '");', "]) + b"]))

@@ -78,6 +78,7 @@ def test_what_is_typed_while_no_server_runs_is_known_to_the_next(editor, filefor
     show(editor)
     editor.type("<Esc>oother = ")
     editor.wait_for_ghost("word_one word_two word_three")
+    assert not old.is_running()
     editor.type("<Esc>")
 
 
@@ -101,6 +102,8 @@ def test_a_setting_that_is_changed_while_the_server_starts_is_heeded(scripted):
     eventually(editor.is_attached, "the server knows the buffer")
     editor.type("ivalue = ")
     type_until(editor, lambda: editor.reason() == "excluded", "the setting is heeded")
+    assert editor.ghost() is None
+    assert "`languages_off`" in explanation(editor, "(excluded)")
 
 
 def test_an_unknown_setting_is_reported_by_the_server(scripted):
@@ -136,12 +139,12 @@ def test_a_buffer_goes_on_under_its_new_name_before_it_is_written(editor):
     editor.edit("old_name.py")
     show(editor)
     editor.type("<Esc>")
-    editor.nvim.command("file new_name.py")
-    show(editor)
-    editor.type("<Esc>")
-    editor.nvim.command("saveas! third_name.py")
-    show(editor)
-    editor.type("<Esc>")
+    for command, name in (("file", "new_name.py"), ("saveas!", "third_name.py")):
+        editor.nvim.command(f"{command} {name}")
+        show(editor)
+        editor.type("<Tab>")
+        assert editor.text() == "value = computed(1)"
+        editor.type("<Esc>")
 
 
 def test_paused_nothing_is_shown_until_it_goes_on(editor):
@@ -200,6 +203,7 @@ def test_a_file_of_another_folder_brings_its_folder(editor):
     editor.edit("elsewhere/alone.py")
     editor.type("ivalue = ")
     type_until(editor, lambda: editor.reason() == "excluded", "the folder's settings are read")
+    assert "`*.py`" in explanation(editor, "(excluded)")
     editor.type("<Esc>")
 
 
