@@ -75,16 +75,6 @@ class Syntax:
         start = offset + len(pad)
         return None if parsed is None else parsed.opening(start, start + len(statement))
 
-    def adds_errors(self, text: str, start: int, end: int, insert: str) -> bool | None:
-        """Whether `insert` in place of text[start:end] makes the text near it more wrong than it
-        was; None where that cannot be told."""
-        before = self.around(text, start)
-        if before is None:
-            return None
-        head, tail = text[before.start : start], text[end : max(end, before.end)]
-        after = self._window(head + insert + tail, 0, len(head + insert + tail))
-        return None if after is None else after.num_errors > before.num_errors
-
     def _window(self, text: str, start: int, end: int) -> Parsed | None:
         key = (text, start, end)
         found = self._parsed.pop(key, None)
@@ -93,7 +83,7 @@ class Syntax:
             tree = grammars.parse(self._grammar, _one_byte_each(window))
             if tree is None:
                 return None
-            found = Parsed(tree, window, start, self.language, is_cut=end < len(text))
+            found = Parsed(tree, window, start, self.language)
         if end - start > _MOST_KEPT:
             return found
         self._parsed[key] = found

@@ -1,11 +1,10 @@
-"""Questions to the tree of one text: what a place is, what surrounds it, what is defined."""
+"""Questions to the tree of one text: what a place is, what begins there, what is defined."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lsp_server.syntax.nodes import (
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
 
 _MAX_SCAN = 4000
 """Characters behind an error that are read for what it leaves open."""
-_MAX_ERRORS = 100
 _MAX_DEPTH = 20
 """Of nested types and namespaces."""
 
 _SEPARATORS = frozenset((",", ";", ";;", "|", "\n"))
-_NOT_BLANK = re.compile(r"\S")
 _WORD = re.compile(r"[^\W\d][\w$]*")
 
 
@@ -73,24 +70,13 @@ class Opening:
 class Parsed:
     """The tree of a text or window; all offsets are those of the whole text."""
 
-    def __init__(
-        self, tree: Tree, text: str, start: int, language: Language, *, is_cut: bool
-    ) -> None:
-        """`text` begins at `start` of the whole text; `is_cut`: more of it follows."""
+    def __init__(self, tree: Tree, text: str, start: int, language: Language) -> None:
+        """`text` begins at `start` of the whole text."""
         self.start = start
         self.end = start + len(text)
         self._root = tree.root_node
         self._text = text
         self._language = language
-        self._is_cut = is_cut
-        self._num_errors: int | None = None
-
-    @property
-    def num_errors(self) -> int:
-        """Places that the grammar cannot make sense of, 100 at most."""
-        if self._num_errors is None:
-            self._num_errors = sum(1 for _ in islice(_errors(self._root), _MAX_ERRORS))
-        return self._num_errors
 
     def zone(self, offset: int) -> Zone:
         """Whether a cursor is inside a comment or a string, closed or not yet."""
@@ -111,50 +97,6 @@ class Parsed:
         elif not any(COMMENT.fullmatch(node.type) for node in self._path(at - 1, at)):
             return Zone.CODE
         return self._language.open_at_end(self._text[start:at])
-
-    def identifier(self, offset: int) -> Span | None:
-        """The name that a cursor is in or at."""
-        at = offset - self.start
-        for start, end in ((at, at + 1), (at - 1, at)):
-            node = next(self._path(start, end), self._root)
-            is_leaf = node.is_named and not node.child_count
-            if is_leaf and _WORD.fullmatch(self._text, node.start_byte, node.end_byte):
-                return self._span(node)
-        return None
-
-    def statement(self, offset: int) -> Span | None:
-        """The innermost statement, member or entry of a block that a cursor is in or behind."""
-        below: Node | None = None
-        for node in self._around(offset - self.start):
-            if below is not None and (node.type in BLOCKS or node.parent is None):
-                return self._span(below)
-            below = node if node.is_named else None
-        return None
-
-    def block(self, offset: int) -> Span | None:
-        """The innermost block that a cursor is in, with its brackets."""
-        nodes = self._around(offset - self.start)
-        return next((self._span(node) for node in nodes if node.type in BLOCKS), None)
-
-    def definition(self, offset: int) -> Span | None:
-        """The innermost function or type that a cursor is in."""
-        nodes = self._around(offset - self.start)
-        return next((self._span(node) for node in nodes if is_definition(node)), None)
-
-    def block_end(self, offset: int) -> int | None:
-        """Where the block ends whose first statement follows a cursor, or whose opening bracket
-        stands right before it; None where none begins there or it is not closed yet."""
-        at = offset - self.start
-        before = len(self._text[:at].rstrip()) - 1
-        earliest = before if before >= 0 and self._text[before] in "{[(" else at
-        found: Node | None = None
-        for node in self._first_code(at):
-            if node.start_byte < earliest:
-                break
-            found = node if node.type in BLOCKS else found
-        if found is None or found.has_error or (self._is_cut and found.end_byte == len(self._text)):
-            return None
-        return self.start + len(self._text[: found.end_byte].rstrip())
 
     def opening(self, start: int, end: int) -> Opening | None:
         """What a statement begins that stands from `start` to `end`; None where the text is too
@@ -246,33 +188,6 @@ class Parsed:
             yield node
             node = node.parent
 
-    def _around(self, at: int) -> Iterator[Node]:
-        """The nodes that a cursor is in: those of what it stands behind on its line, else of what
-        follows it there; on a blank line those that go on around it."""
-        line = self._text[self._line_start(at) : at]
-        if line.strip():
-            last = self._line_start(at) + len(line.rstrip())
-            yield from self._path(last - 1, last)
-        elif self._text[at : at + 1].strip():
-            yield from self._path(at, at + 1)
-        elif self._language.name != "python":
-            yield from self._path(at, at)
-        else:  # blank lines are in no block there; what goes on is what is indented less
-            last = len(self._text[:at].rstrip())
-            for node in self._path(last - 1, last):
-                column = node.start_byte - self._line_start(node.start_byte)
-                if column < len(line) or (column == len(line) and node.type in BLOCKS):
-                    yield node
-
-    def _first_code(self, at: int) -> Iterator[Node]:
-        """The path of the first node behind a cursor that is no comment."""
-        while (found := _NOT_BLANK.search(self._text, at)) is not None:
-            path = list(self._path(found.start(), found.start() + 1))
-            if not COMMENT.fullmatch(path[0].type):
-                return iter(path)
-            at = max(path[0].end_byte, found.end())
-        return iter(())
-
     def _last_error(self, at: int) -> int | None:
         """The start of the nearest error that begins before a cursor."""
         nodes = [self._root]
@@ -296,11 +211,3 @@ class Parsed:
 
     def _span(self, node: Node) -> Span:
         return Span(self.start + node.start_byte, self.start + node.end_byte)
-
-
-def _errors(node: Node) -> Iterator[Node]:
-    if node.is_error or node.is_missing:
-        yield node
-    if node.has_error:
-        for child in node.children:
-            yield from _errors(child)
